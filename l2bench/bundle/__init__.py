@@ -1,0 +1,1 @@
+"""The bundle: one lifetime on disk, written by the runner and read by everything else."""

@@ -1,0 +1,126 @@
+"""The tables of a bundle: their columns, types and keys. Null means not measured, never zero."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+_TEXT = pa.dictionary(pa.int32(), pa.string())
+_TIME = pa.timestamp("us", tz="UTC")
+
+
+def _field(name: str, dtype: pa.DataType, unit: str = "", null: bool = False) -> pa.Field:
+    return pa.field(name, dtype, nullable=null, metadata={"unit": unit} if unit else None)
+
+
+BLOCKS = pa.schema(
+    [
+        _field("block_index", pa.int32()),
+        _field("kind", _TEXT),
+        _field("role", _TEXT),
+        _field("learn_task", pa.int32(), "index into suite.tasks", null=True),
+        _field("exposure", pa.int32(), "visits to the task before this one", null=True),
+        _field("checkpoint", pa.int64(), "the task's learning unit", null=True),
+        _field("policy_ref", _TEXT),
+        _field("selected_checkpoint", pa.int64(), "the task's learning unit", null=True),
+        _field("lx_start", pa.int64(), "learning experiences", null=True),
+        _field("lx_end", pa.int64(), "learning experiences", null=True),
+        _field("env_steps_start", pa.int64(), "steps", null=True),
+        _field("env_steps_end", pa.int64(), "steps", null=True),
+        _field("episodes_planned", pa.int32()),
+        _field("episodes_done", pa.int32()),
+        _field("attempt", pa.int16()),
+        _field("discarded_attempts", pa.int16()),
+        _field("status", _TEXT),
+        _field("started_at", _TIME),
+        _field("ended_at", _TIME),
+        _field("wall_s", pa.float64(), "s"),
+        _field("cpu_s", pa.float64(), "s"),
+    ],
+    metadata={"schema_id": "l2bench.blocks.v1"},
+)
+
+EPISODES = pa.schema(
+    [
+        _field("row_id", pa.int64()),
+        _field("block_index", pa.int32()),
+        _field("task_index", pa.int32()),
+        _field("episode_index", pa.int32()),
+        _field("task_id", _TEXT),
+        _field("env_seed", pa.int64()),
+        _field("init_state", pa.int32(), "index into the fixed initial states", null=True),
+        _field("success", pa.bool_(), null=True),
+        _field("score", pa.float64(), "the task's measure, raw", null=True),
+        _field("return", pa.float64(), "undiscounted", null=True),
+        _field("length", pa.int32(), "steps, or test items of a samples task"),
+        _field("terminated", pa.bool_()),
+        _field("truncated", pa.bool_()),
+        _field("status", _TEXT),
+        _field("wall_s", pa.float32(), "s"),
+    ],
+    metadata={"schema_id": "l2bench.episodes.v1"},
+)
+
+LEARNING = pa.schema(
+    [
+        _field("row_id", pa.int64()),
+        _field("block_index", pa.int32()),
+        _field("task_index", pa.int32()),
+        _field("lx_index", pa.int64()),
+        _field("score", pa.float64(), "the task's measure, raw", null=True),
+        _field("success", pa.bool_(), null=True),
+        _field("return", pa.float64(), "undiscounted", null=True),
+        _field("length", pa.int32(), "steps or samples", null=True),
+        _field("env_steps_total", pa.int64(), "steps", null=True),
+        _field("status", _TEXT),
+        _field("wall_s", pa.float32(), "s"),
+    ],
+    metadata={"schema_id": "l2bench.learning.v1"},
+)
+
+SERIES = pa.schema(
+    [
+        _field("block_index", pa.int32()),
+        _field("lx_index", pa.int64()),
+        _field("name", _TEXT),
+        _field("value", pa.float64(), null=True),
+    ],
+    metadata={"schema_id": "l2bench.series.v1"},
+)
+
+SCHEMAS: Mapping[str, pa.Schema] = {
+    "blocks": BLOCKS,
+    "episodes": EPISODES,
+    "learning": LEARNING,
+    "series": SERIES,
+}
+
+KEYS: Mapping[str, tuple[str, ...]] = {
+    "blocks": ("block_index",),
+    "episodes": ("block_index", "task_index", "episode_index"),
+    "learning": ("lx_index",),
+    "series": ("block_index", "lx_index", "name"),
+}
+
+
+def table(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Return rows as the table of this name, with its exact schema."""
+    schema = SCHEMAS[name]
+    columns = [
+        pa.array([row.get(f.name) for row in rows], type=_plain(f.type)).cast(f.type)
+        for f in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def concatenate(name: str, parts: Sequence[pa.Table]) -> pa.Table:
+    """Return the parts as one table, in key order, with unified dictionaries."""
+    whole = pa.concat_tables(parts) if parts else table(name, [])
+    whole = whole.unify_dictionaries().combine_chunks()
+    return whole.sort_by([(key, "ascending") for key in KEYS[name]])
+
+
+def _plain(dtype: pa.DataType) -> pa.DataType:
+    return dtype.value_type if pa.types.is_dictionary(dtype) else dtype

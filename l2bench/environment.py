@@ -1,0 +1,148 @@
+"""What an environment offers: tasks to act in, demonstrations to imitate, samples to label."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from l2bench.errors import UsageError
+from l2bench.suite import Source, Task
+
+if TYPE_CHECKING:
+    import gymnasium
+    from gymnasium.spaces import Space
+
+#: An observation: one array, or arrays by key for a dictionary space.
+Observation = Any
+
+
+@dataclass(frozen=True)
+class TaskInfo:
+    """What an environment says about one of its tasks without building anything.
+
+    ``sources`` are the ways in which the task can be learned; ``score_range`` the bounds of its
+    measure; ``initial_states`` the number of fixed initial states, None if episodes start from a
+    seed alone.
+    """
+
+    sources: frozenset[Source]
+    language: str | None = None
+    horizon: int | None = None
+    measure: str = "success"
+    score_range: tuple[float, float] = (0.0, 1.0)
+    initial_states: int | None = None
+
+
+@dataclass(frozen=True)
+class Spaces:
+    """The observation and action spaces of a task."""
+
+    observation: Space[Any]
+    action: Space[Any]
+
+
+@dataclass(frozen=True)
+class Demonstrations:
+    """Trajectories of one task, end to end.
+
+    ``observations`` maps each key to an array (N, ...); ``actions`` is (N, A); ``starts`` is
+    (M + 1,), the offsets at which the M trajectories begin, ending with N. ``origin`` says where
+    they come from (file digests, expert and its version), for the provenance.
+    """
+
+    observations: Mapping[str, np.ndarray[Any, Any]]
+    actions: np.ndarray[Any, Any]
+    starts: np.ndarray[Any, Any]
+    origin: Mapping[str, Any]
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+
+@dataclass(frozen=True)
+class Samples:
+    """A labelled data set: inputs (N, ...) and labels (N,), split for training and testing."""
+
+    train_inputs: np.ndarray[Any, Any]
+    train_labels: np.ndarray[Any, Any]
+    test_inputs: np.ndarray[Any, Any]
+    test_labels: np.ndarray[Any, Any]
+    origin: Mapping[str, Any]
+
+
+#: Called with (done, total, text) while something long is made.
+Progress = Callable[[int, int, str], None]
+
+
+def silent(done: int, total: int, text: str) -> None:
+    """Report nothing."""
+
+
+class Environment(ABC):
+    """A family of tasks behind one name.
+
+    Listing (`tasks`) and `spaces` should need no simulator. A task that can be learned from
+    a source offers the method of that source; the others keep their default, which refuses.
+    """
+
+    def tasks(self) -> Mapping[str, TaskInfo]:
+        """Return what is known of each task by name, building nothing."""
+        raise NotImplementedError
+
+    def make(self, task: Task) -> gymnasium.Env[Any, Any]:
+        """Return a live environment for the task.
+
+        ``reset(seed=..., options={"initial_state": k})`` starts episode k of the fixed initial
+        states where the task has such. ``info["success"]`` tells success where there is such a
+        notion. The horizon is the runner's business.
+        """
+        raise UsageError(f"task '{task.id}' ({task.environment}) cannot be acted in")
+
+    def spaces(self, task: Task) -> Spaces:
+        """Return the observation and action spaces of the task."""
+        env = self.make(task)
+        try:
+            return Spaces(env.observation_space, env.action_space)
+        finally:
+            env.close()
+
+    def demonstrations(self, task: Task, data: Path, progress: Progress = silent) -> Demonstrations:
+        """Return the demonstrations of the task, made or read below the folder ``data``."""
+        raise UsageError(f"task '{task.id}' ({task.environment}) has no demonstrations")
+
+    def samples(self, task: Task, data: Path) -> Samples:
+        """Return the labelled samples of the task, read below the folder ``data``."""
+        raise UsageError(f"task '{task.id}' ({task.environment}) has no labelled samples")
+
+    def check(self, task: Task) -> None:
+        """Refuse early what would fail late: a missing simulator, data, or a wrong setting.
+
+        Raises:
+            L2benchError: with the remedy.
+        """
+
+    def versions(self) -> Mapping[str, str]:
+        """Return the versions that results depend on (simulator, renderer), for the provenance."""
+        return {}
+
+
+def task_info(environment: Environment, task: Task) -> TaskInfo:
+    """Return what the environment says about a suite's task.
+
+    Raises:
+        UsageError: naming the nearest task if the environment does not have this one.
+    """
+    from l2bench.errors import choices, nearest
+
+    known = environment.tasks()
+    if task.task not in known:
+        raise UsageError(
+            f"environment '{task.environment}' has no task '{task.task}'"
+            f"{nearest(task.task, known)}; it has {choices(known)}"
+        )
+    return known[task.task]

@@ -1,0 +1,53 @@
+"""The errors that users see: one line each, with an exit code."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class L2benchError(Exception):
+    """Something the user can put right; the text says what, and how."""
+
+    exit_code = 1
+
+
+class RunFailed(L2benchError):
+    """The run or a check ended with a failure."""
+
+
+class UsageError(L2benchError):
+    """The request itself is wrong: an unknown name, key, value or option."""
+
+    exit_code = 2
+
+
+class Unsupported(L2benchError):
+    """Something is missing, unreadable, or of a version that is not supported."""
+
+    exit_code = 3
+
+
+class Incomplete(L2benchError):
+    """Partial results exist; the run can be resumed."""
+
+    exit_code = 4
+
+
+class BudgetExceeded(L2benchError):
+    """An agent tried to learn beyond the budget of its lesson."""
+
+
+def nearest(asked: str, known: Iterable[str]) -> str:
+    """Return ``" (did you mean 'x'?)"`` for the known name closest to the one asked, or ``""``."""
+    names = sorted(set(known))
+    folded = {name.casefold(): name for name in reversed(names)}
+    close = difflib.get_close_matches(asked.casefold(), folded, n=1, cutoff=0.5)
+    return f" (did you mean '{folded[close[0]]}'?)" if close else ""
+
+
+def choices(known: Iterable[str], limit: int = 12) -> str:
+    """Return the known names as a short readable list."""
+    names = sorted(set(known))
+    shown = ", ".join(names[:limit])
+    return f"{shown}, ... ({len(names)} in all)" if len(names) > limit else (shown or "none")

@@ -1,0 +1,1 @@
+"""Metric sets: pure functions on tables and arrays, and what they return."""

@@ -1,0 +1,187 @@
+"""The registry: every environment, agent, metric set and suite by its name ``plugin/name``."""
+
+from __future__ import annotations
+
+import importlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint, distributions
+from typing import Any, Literal, get_args
+
+import pluggy
+
+from l2bench import hookspecs
+from l2bench.errors import Unsupported, UsageError, choices, nearest
+
+Kind = Literal[
+    "environments", "agents", "metric_sets", "suites", "configs", "executors", "observers"
+]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+#: Plugins of the house that may not be installed, and what to install for them.
+KNOWN_PLUGINS = {"agents": "l2bench-agents", "libero": "l2bench-libero"}
+
+
+@dataclass
+class Plugin:
+    """One entry point: who brings it, what it registers, or why it is broken."""
+
+    name: str
+    distribution: str
+    version: str
+    entry_point: str
+    broken: str | None = None
+    names: dict[Kind, dict[str, Any]] = field(default_factory=dict)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the plugin as plain data."""
+        return {
+            "name": self.name,
+            "distribution": self.distribution,
+            "version": self.version,
+            "entry_point": self.entry_point,
+            "broken": self.broken,
+            **{kind: sorted(self.names.get(kind, {})) for kind in KINDS},
+        }
+
+
+class Registry:
+    """All plugins found through the entry-point group ``l2bench``.
+
+    A broken plugin is kept with its reason and is an error only when one of its names is used.
+    Two distributions that claim one plugin name are an error when that name is used.
+    """
+
+    def __init__(self, entry_points: list[tuple[EntryPoint, str, str]] | None = None) -> None:
+        self._hooks = pluggy.PluginManager(hookspecs.GROUP)
+        self._hooks.add_hookspecs(hookspecs)
+        found = list(_entry_points()) if entry_points is None else entry_points
+        counts = Counter(entry_point.name for entry_point, _, _ in found)
+        self.plugins: list[Plugin] = []
+        for entry_point, distribution, version in sorted(found, key=lambda item: item[0].name):
+            plugin = Plugin(entry_point.name, distribution, version, entry_point.value)
+            self.plugins.append(plugin)
+            if counts[entry_point.name] > 1:
+                claims = sorted(d for e, d, _ in found if e.name == entry_point.name)
+                plugin.broken = (
+                    f"the plugin name '{entry_point.name}' is claimed by {' and '.join(claims)}; "
+                    f"uninstall one of them"
+                )
+            else:
+                self._load(plugin, entry_point.load)
+
+    def _load(self, plugin: Plugin, load: Callable[[], Any]) -> None:
+        try:
+            implementation = load()
+            self._hooks.register(implementation, name=plugin.name)
+            self._hooks.check_pending()
+            for kind in KINDS:
+                caller = getattr(self._hooks.hook, f"l2bench_{kind}")
+                for hook in caller.get_hookimpls():
+                    if hook.plugin_name == plugin.name:
+                        plugin.names[kind] = dict(hook.function())
+        except Exception as error:  # a stranger's code may raise anything
+            plugin.broken = f"{type(error).__name__}: {error}"
+            plugin.names = {}
+            if self._hooks.has_plugin(plugin.name):
+                self._hooks.unregister(name=plugin.name)
+
+    def names(self, kind: Kind) -> dict[str, Plugin]:
+        """Return every qualified name of this kind and the plugin that brings it."""
+        return {
+            f"{plugin.name}/{name}": plugin
+            for plugin in self.plugins
+            for name in plugin.names.get(kind, {})
+        }
+
+    def qualify(self, kind: Kind, name: str) -> str:
+        """Return the qualified form of a name; a bare one works where only one plugin has it.
+
+        Raises:
+            UsageError: unknown or ambiguous name, with the nearest one.
+            Unsupported: the plugin is missing or broken, with the remedy.
+        """
+        known = self.names(kind)
+        if name in known:
+            return name
+        label = kind.replace("_", " ").removesuffix("s")
+        if "/" not in name:
+            matches = sorted(q for q in known if q.split("/", 1)[1] == name)
+            if len(matches) == 1:
+                return matches[0]
+            if matches:
+                raise UsageError(
+                    f"{label} '{name}' is offered by several plugins: {', '.join(matches)}; "
+                    f"give the full name"
+                )
+        self._refuse_unusable_plugin(label, name)
+        bare = {q.split("/", 1)[1]: q for q in known}
+        hint = nearest(name, known) or nearest(name, bare)
+        listing = "l2bench suites" if kind == "suites" else "l2bench plugins"
+        raise UsageError(
+            f"unknown {label} '{name}'{hint}; known: {choices(known)}. '{listing}' lists them all"
+        )
+
+    def _refuse_unusable_plugin(self, label: str, name: str) -> None:
+        prefix = name.split("/", 1)[0] if "/" in name else None
+        for plugin in self.plugins:
+            if plugin.broken and plugin.name == prefix:
+                raise Unsupported(
+                    f"{label} '{name}' needs the plugin '{plugin.name}' ({plugin.distribution} "
+                    f"{plugin.version}), which cannot be loaded: {plugin.broken}"
+                )
+        if prefix in KNOWN_PLUGINS and prefix not in {plugin.name for plugin in self.plugins}:
+            package = KNOWN_PLUGINS[prefix]
+            raise Unsupported(
+                f"{label} '{name}' needs the plugin '{prefix}', which is not installed; "
+                f"install it with: pip install {package}"
+            )
+
+    def resolve(self, kind: Kind, name: str) -> Any:
+        """Return the registered object of this name, importing it if it is named by a string.
+
+        Raises:
+            UsageError: unknown or ambiguous name.
+            Unsupported: the plugin or something it needs is missing or broken.
+        """
+        qualified = self.qualify(kind, name)
+        plugin = self.names(kind)[qualified]
+        target = plugin.names[kind][qualified.split("/", 1)[1]]
+        if not isinstance(target, str):
+            return target
+        module, _, attribute = target.partition(":")
+        try:
+            return getattr(importlib.import_module(module), attribute)
+        except (ImportError, AttributeError) as error:
+            raise Unsupported(
+                f"'{qualified}' of {plugin.distribution} {plugin.version} cannot be imported: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+
+    def plugin_of(self, kind: Kind, name: str) -> Plugin:
+        """Return the plugin that brings a name."""
+        return self.names(kind)[self.qualify(kind, name)]
+
+
+def _entry_points() -> Iterator[tuple[EntryPoint, str, str]]:
+    """Yield (entry point, distribution, version); a distribution without metadata is skipped."""
+    seen: set[str] = set()
+    for distribution in distributions():
+        try:
+            ours = [e for e in distribution.entry_points if e.group == hookspecs.GROUP]
+            name = distribution.metadata["Name"] if ours else ""
+            version = distribution.version if ours else ""
+        except Exception:  # broken third-party metadata must not stop everything else
+            continue
+        if not name or name in seen:
+            continue  # the first on the path shadows later copies, as in an import
+        seen.add(name)
+        for entry_point in ours:
+            yield entry_point, name, version
+
+
+def make_environment(registry: Registry, name: str) -> Any:
+    """Return the environment of this name, made if a class is registered."""
+    target = registry.resolve("environments", name)
+    return target() if isinstance(target, type) else target

@@ -1,0 +1,168 @@
+"""Plans: the exact sequence of learning and evaluation blocks of one lifetime."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from l2bench.seeding import derive, generator
+from l2bench.suite import Learning, Suite
+
+Role = Literal["pretest", "curve", "post", "final", "wake"]
+
+
+@dataclass(frozen=True)
+class Block:
+    """One block of a lifetime, the unit that is committed as a whole.
+
+    A learning block trains ``task`` from ``start`` to ``stop`` (in the unit of the task's
+    learning section); an evaluation block runs ``episodes`` episodes of each of ``tasks``.
+    ``task`` of an evaluation block is the task trained most recently (None before the first).
+    ``exposure`` counts the visits to the task from 0; ``checkpoint`` is where in the task an
+    evaluation takes place. ``opens`` and ``closes`` name the task that begins before, or is
+    finished before, this block.
+    """
+
+    index: int
+    kind: Literal["learn", "eval"]
+    role: Role
+    task: int | None
+    exposure: int | None
+    start: int = 0
+    stop: int = 0
+    tasks: tuple[int, ...] = ()
+    episodes: int = 0
+    checkpoint: int | None = None
+    policy: Literal["current", "best"] = "current"
+    opens: int | None = None
+    closes: int | None = None
+
+    @property
+    def planned_episodes(self) -> int:
+        """The number of evaluation episodes in this block."""
+        return self.episodes * len(self.tasks)
+
+
+def plan(suite: Suite, seed: int) -> tuple[Block, ...]:
+    """Return the blocks of one lifetime; a pure function of the suite and the lifetime seed."""
+    scenario = suite.scenario
+    if scenario.kind == "sequential":
+        blocks = _sequential(suite, seed)
+    elif scenario.kind == "interleaved":
+        blocks = _interleaved(suite, seed)
+    else:
+        blocks = _written(suite)
+    return tuple(replace(block, index=index) for index, block in enumerate(_close(blocks)))
+
+
+def task_order(suite: Suite, seed: int) -> tuple[int, ...]:
+    """Return the positions of the tasks in the order in which this lifetime learns them."""
+    order = suite.scenario.order
+    if isinstance(order, tuple):
+        return tuple(suite.index(name) for name in order)
+    positions = list(range(len(suite.tasks)))
+    if order == "shuffled":
+        generator(derive(suite.hash, seed, "order")).shuffle(positions)
+    return tuple(positions)
+
+
+def learning_of(suite: Suite, task: int) -> Learning:
+    """Return the learning section of a task that is learned."""
+    learning = suite.tasks[task].learning
+    assert learning is not None, "the suite model refuses learned tasks without a learning section"
+    return learning
+
+
+def _sequential(suite: Suite, seed: int) -> list[Block]:
+    scenario = suite.scenario
+    everything = tuple(range(len(suite.tasks)))
+    policy: Literal["current", "best"] = "best" if scenario.keep == "best" else "current"
+    blocks: list[Block] = []
+    if scenario.pretest:
+        blocks.append(_eval("pretest", None, None, everything, scenario.episodes))
+    exposures: dict[int, int] = {}
+    for task in task_order(suite, seed) * scenario.rounds:
+        exposures[task] = exposures.get(task, -1) + 1
+        blocks += _learn_with_curve(suite, task, exposures[task])
+        tasks = everything if scenario.evaluate == "all" else tuple(exposures)
+        post = _eval("post", task, exposures[task], tasks, scenario.episodes)
+        stop = learning_of(suite, task).amount
+        blocks.append(replace(post, checkpoint=stop, policy=policy))
+    return blocks
+
+
+def _learn_with_curve(suite: Suite, task: int, exposure: int) -> list[Block]:
+    learning = learning_of(suite, task)
+    episodes = suite.scenario.checkpoint_episodes or suite.scenario.episodes
+    blocks: list[Block] = []
+    for start, stop in _segments(learning):
+        if start in learning.checkpoints:
+            blocks.append(_curve(task, exposure, start, episodes))
+        blocks.append(_learn(task, exposure, start, stop))
+    if learning.amount in learning.checkpoints:
+        blocks.append(_curve(task, exposure, learning.amount, episodes))
+    return blocks
+
+
+def _segments(learning: Learning) -> list[tuple[int, int]]:
+    edges = sorted({0, *learning.checkpoints, learning.amount})
+    return list(zip(edges[:-1], edges[1:], strict=True))
+
+
+def _interleaved(suite: Suite, seed: int) -> list[Block]:
+    scenario = suite.scenario
+    everything = tuple(range(len(suite.tasks)))
+    order = task_order(suite, seed)
+    blocks = [_eval("pretest", None, None, everything, scenario.episodes)]
+    for exposure in range(scenario.rounds):
+        for task in order:
+            blocks.append(_learn(task, exposure, 0, learning_of(suite, task).amount))
+            blocks.append(_eval("post", task, exposure, everything, scenario.episodes))
+    return blocks
+
+
+def _written(suite: Suite) -> list[Block]:
+    blocks: list[Block] = []
+    exposures: dict[int, int] = {}
+    current: int | None = None
+    for written in suite.scenario.blocks:
+        if written.learn is not None:
+            current = suite.index(written.learn)
+            exposures[current] = exposures.get(current, -1) + 1
+            amount = written.amount or learning_of(suite, current).amount
+            blocks.append(_learn(current, exposures[current], 0, amount))
+            continue
+        named = written.evaluate if isinstance(written.evaluate, tuple) else None
+        tasks = tuple(suite.index(n) for n in named) if named else tuple(range(len(suite.tasks)))
+        role: Role = "pretest" if current is None else "post"
+        exposure = None if current is None else exposures[current]
+        blocks.append(_eval(role, current, exposure, tasks, suite.scenario.episodes))
+    return blocks
+
+
+def _learn(task: int, exposure: int, start: int, stop: int) -> Block:
+    opens = task if start == 0 else None
+    return Block(0, "learn", "wake", task, exposure, start=start, stop=stop, opens=opens)
+
+
+def _curve(task: int, exposure: int, checkpoint: int, episodes: int) -> Block:
+    return replace(_eval("curve", task, exposure, (task,), episodes), checkpoint=checkpoint)
+
+
+def _eval(
+    role: Role, task: int | None, exposure: int | None, tasks: tuple[int, ...], episodes: int
+) -> Block:
+    return Block(0, "eval", role, task, exposure, tasks=tasks, episodes=episodes)
+
+
+def _close(blocks: Sequence[Block]) -> Iterable[Block]:
+    """Mark on each block the task that has to be finished before it."""
+    open_task: int | None = None
+    for block in blocks:
+        over = open_task is not None and (block.opens is not None or block.role == "post")
+        yield replace(block, closes=open_task) if over else block
+        if over:
+            open_task = None
+        if block.opens is not None:
+            open_task = block.opens

@@ -1,0 +1,266 @@
+"""The suite model: tasks, scenario, seeds and rules as data, checked key by key."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from l2bench.errors import UsageError, choices, nearest
+
+Slug = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
+Source = Literal["interaction", "demonstrations", "samples"]
+Unit = Literal["steps", "episodes", "epochs", "samples"]
+
+#: The units in which each source can be metered.
+UNITS: Mapping[str, tuple[str, ...]] = {
+    "interaction": ("steps", "episodes"),
+    "demonstrations": ("epochs",),
+    "samples": ("epochs", "samples"),
+}
+
+#: Parts of a suite that cannot change a score; they stay out of the suite hash.
+PRESENTATION = frozenset({"title", "description"})
+
+
+class Model(BaseModel):
+    """Base of everything stored on disk: frozen, strict about keys and numbers."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Learning(Model):
+    """How much is learned of a task, from which source, and where the agent is measured.
+
+    ``checkpoints`` are positions in ``unit`` from 0 to ``amount``; ``every`` is the short form for
+    0, every, 2 * every, ..., amount. ``experience`` is the number of units in one row of the
+    learning table: steps per row for a metered stream (None: one row an episode), samples a row
+    for labelled samples; epochs always have one row each.
+    """
+
+    source: Source
+    unit: Unit
+    amount: Annotated[int, Field(ge=1)]
+    every: Annotated[int, Field(ge=1)] | None = None
+    checkpoints: tuple[Annotated[int, Field(ge=0)], ...] = ()
+    experience: Annotated[int, Field(ge=1)] | None = None
+    test_then_train: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_checkpoints(cls, data: Any) -> Any:
+        if isinstance(data, Mapping) and data.get("every") and not data.get("checkpoints"):
+            every, amount = int(data["every"]), int(data.get("amount", 0))
+            if amount % every:
+                raise ValueError(f"every ({every}) must divide amount ({amount})")
+            return {**data, "checkpoints": tuple(range(0, amount + 1, every))}
+        return data
+
+    @model_validator(mode="after")
+    def _check(self) -> Learning:
+        if self.unit not in UNITS[self.source]:
+            known = " or ".join(UNITS[self.source])
+            raise ValueError(f"learning from {self.source} is metered in {known}, not {self.unit}")
+        if list(self.checkpoints) != sorted(set(self.checkpoints)):
+            raise ValueError("checkpoints must ascend without repeats")
+        if self.checkpoints and self.checkpoints[-1] > self.amount:
+            raise ValueError(f"checkpoint {self.checkpoints[-1]} lies beyond amount {self.amount}")
+        return self
+
+
+class Task(Model):
+    """One thing to learn.
+
+    ``measure`` names what an episode is scored by: ``success``, ``return``, or a key of the last
+    step's ``info``; for samples, ``accuracy``. ``score_range`` holds its smallest and largest
+    value. ``horizon`` is in environment steps and excludes settling.
+    """
+
+    id: Slug
+    environment: str
+    task: str
+    variant: str | None = None
+    language: str | None = None
+    horizon: Annotated[int, Field(ge=1)] | None = None
+    measure: str = "success"
+    score_range: tuple[float, float] = (0.0, 1.0)
+    learning: Learning | None = None
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("score_range")
+    @classmethod
+    def _ascending(cls, value: tuple[float, float]) -> tuple[float, float]:
+        if not value[0] < value[1]:
+            raise ValueError(f"score_range must ascend, got {list(value)}")
+        return value
+
+
+class WrittenBlock(Model):
+    """One block of a written-out scenario: either a task to learn or tasks to evaluate."""
+
+    learn: Slug | None = None
+    amount: Annotated[int, Field(ge=1)] | None = None
+    evaluate: tuple[Slug, ...] | Literal["all"] | None = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> WrittenBlock:
+        if (self.learn is None) == (self.evaluate is None):
+            raise ValueError("a block either learns a task or evaluates tasks")
+        return self
+
+
+class Scenario(Model):
+    """How the tasks follow each other.
+
+    ``sequential``: each task of ``order`` is learned with evaluations of it at its checkpoints,
+    then the ``evaluate`` tasks ("seen" or "all") are evaluated. ``interleaved``: every task is
+    evaluated before, between and after the learning blocks, ``rounds`` times over. ``blocks``:
+    written out. ``keep`` decides which policy goes on after a task: the last one, or the best of
+    its checkpoints (the earliest if several are equal). ``reveal`` lists what the agent is told.
+    """
+
+    kind: Literal["sequential", "interleaved", "blocks"]
+    order: tuple[Slug, ...] | Literal["listed", "shuffled"] = "listed"
+    rounds: Annotated[int, Field(ge=1)] = 1
+    keep: Literal["last", "best"] = "last"
+    evaluate: Literal["seen", "all"] = "seen"
+    pretest: bool = False
+    episodes: Annotated[int, Field(ge=1)] = 20
+    checkpoint_episodes: Annotated[int, Field(ge=1)] | None = None
+    reveal: tuple[Literal["task", "language", "boundaries"], ...] = (
+        "task",
+        "language",
+        "boundaries",
+    )
+    blocks: tuple[WrittenBlock, ...] = ()
+
+    @model_validator(mode="after")
+    def _check(self) -> Scenario:
+        if (self.kind == "blocks") != bool(self.blocks):
+            raise ValueError("blocks belong to scenarios of kind 'blocks', and those need some")
+        return self
+
+
+class Suite(Model):
+    """Tasks, scenario, seeds and metric sets, versioned; its resolved form is hashed."""
+
+    id: Slug
+    version: str
+    title: str
+    description: str = ""
+    tasks: Annotated[tuple[Task, ...], Field(min_length=1)]
+    scenario: Scenario
+    seeds: Annotated[tuple[Annotated[int, Field(ge=0, lt=2**63)], ...], Field(min_length=1)]
+    metrics: tuple[str, ...] = ("l2bench/libero", "l2bench/l2m")
+
+    @model_validator(mode="after")
+    def _check(self) -> Suite:
+        ids = [task.id for task in self.tasks]
+        if len(set(ids)) < len(ids):
+            twice = sorted({id for id in ids if ids.count(id) > 1})
+            raise ValueError(f"task ids must be unique; given twice: {', '.join(twice)}")
+        if len(set(self.seeds)) < len(self.seeds):
+            raise ValueError(f"seeds must be unique, got {list(self.seeds)}")
+        for name in self._named_tasks():
+            if name not in ids:
+                raise ValueError(
+                    f"unknown task '{name}'{nearest(name, ids)}; this suite has {choices(ids)}"
+                )
+        for task in self.tasks:
+            if task.learning is None and task.id in self._learned_tasks():
+                raise ValueError(f"task '{task.id}' is learned but has no learning section")
+        return self
+
+    def _named_tasks(self) -> Iterator[str]:
+        order = self.scenario.order
+        yield from order if isinstance(order, tuple) else ()
+        for block in self.scenario.blocks:
+            yield from (block.learn,) if block.learn else ()
+            yield from block.evaluate if isinstance(block.evaluate, tuple) else ()
+
+    def _learned_tasks(self) -> set[str]:
+        if self.scenario.kind == "blocks":
+            return {block.learn for block in self.scenario.blocks if block.learn}
+        order = self.scenario.order
+        return set(order) if isinstance(order, tuple) else {task.id for task in self.tasks}
+
+    def index(self, task_id: str) -> int:
+        """Return the position of a task in ``tasks``.
+
+        Raises:
+            UsageError: if there is no task of this id.
+        """
+        ids = [task.id for task in self.tasks]
+        if task_id not in ids:
+            raise UsageError(
+                f"unknown task '{task_id}'{nearest(task_id, ids)}; {self.id} has {choices(ids)}"
+            )
+        return ids.index(task_id)
+
+    def resolved(self) -> dict[str, Any]:
+        """Return the suite as plain data with every default filled in."""
+        return self.model_dump(mode="json")
+
+    @property
+    def hash(self) -> str:
+        """The suite hash, ``"sha256:<hex>"``, over everything that can change a score."""
+        import rfc8785
+
+        data = {k: v for k, v in self.resolved().items() if k not in PRESENTATION}
+        canonical = rfc8785.dumps(data)
+        return "sha256:" + hashlib.sha256(b"l2bench.suite.v1\n" + canonical).hexdigest()
+
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+
+def judge(model: type[ModelT], data: Mapping[str, Any], what: str) -> ModelT:
+    """Return ``data`` as a model, or refuse it in one line that names the first faults.
+
+    Raises:
+        UsageError: naming the key path, what was found and the nearest known key.
+    """
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        faults = [_explain(model, fault) for fault in error.errors()]
+        more = f" (and {len(faults) - 3} more)" if len(faults) > 3 else ""
+        raise UsageError(f"{what}: {'; '.join(faults[:3])}{more}") from None
+
+
+def _explain(model: type[BaseModel], fault: Any) -> str:
+    path = ".".join(str(part) for part in fault["loc"]) or "it"
+    if fault["type"] == "extra_forbidden":
+        known = _keys_at(model, fault["loc"][:-1])
+        hint = nearest(str(fault["loc"][-1]), known)
+        return f"unknown key '{path}'{hint}; known here: {choices(known)}"
+    if fault["type"] == "missing":
+        return f"'{path}' is required but missing"
+    message = str(fault["msg"]).removeprefix("Value error, ")
+    found = fault.get("input")
+    shown = "" if isinstance(found, Mapping | BaseModel) else f" (found {found!r:.80})"
+    return f"'{path}': {message[:1].lower()}{message[1:]}{shown}"
+
+
+def _keys_at(model: type[BaseModel], path: tuple[Any, ...]) -> list[str]:
+    """Return the field names of the model reached by walking ``path`` through annotations."""
+    current: Any = model
+    for part in path:
+        if isinstance(part, int):
+            continue
+        field = current.model_fields.get(part) if hasattr(current, "model_fields") else None
+        inner = _inner_model(field.annotation) if field else None
+        current = inner or current
+    return list(current.model_fields)
+
+
+def _inner_model(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    for argument in getattr(annotation, "__args__", ()):
+        found = _inner_model(argument)
+        if found:
+            return found
+    return None
