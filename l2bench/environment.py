@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from l2bench.errors import UsageError
+from l2bench.errors import UsageError, choices, nearest
 from l2bench.suite import Source, Task
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class TaskInfo:
 
     ``sources`` are the ways in which the task can be learned; ``score_range`` the bounds of its
     measure; ``initial_states`` the number of fixed initial states, None if episodes start from a
-    seed alone.
+    seed alone; ``step_seconds`` what a step costs on one CPU core, for estimates.
     """
 
     sources: frozenset[Source]
@@ -36,6 +36,7 @@ class TaskInfo:
     measure: str = "success"
     score_range: tuple[float, float] = (0.0, 1.0)
     initial_states: int | None = None
+    step_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,13 @@ class Environment(ABC):
             L2benchError: with the remedy.
         """
 
+    def diagnose(self) -> None:
+        """Refuse if what the environment needs is not installed.
+
+        Raises:
+            Unsupported: with the remedy.
+        """
+
     def versions(self) -> Mapping[str, str]:
         """Return the versions that results depend on (simulator, renderer), for the provenance."""
         return {}
@@ -137,8 +145,6 @@ def task_info(environment: Environment, task: Task) -> TaskInfo:
     Raises:
         UsageError: naming the nearest task if the environment does not have this one.
     """
-    from l2bench.errors import choices, nearest
-
     known = environment.tasks()
     if task.task not in known:
         raise UsageError(

@@ -116,6 +116,7 @@ class InteractionLesson(Lesson):
         seed_of: Callable[[int], int],
     ) -> None:
         super().__init__(learning, start, stop)
+        self._env = env
         self._env_step = env.step
         self._env_reset = env.reset
         self._seed_of = seed_of
@@ -170,7 +171,7 @@ class InteractionLesson(Lesson):
         if not self._until:
             self._refuse()
         result = self._env_step(action)
-        self._reward += result[1]
+        self._reward += result[1]  # type: ignore[operator]
         self._until -= 1
         info = result[4]
         if info and "success" in info:
@@ -180,7 +181,8 @@ class InteractionLesson(Lesson):
         return result  # type: ignore[return-value]
 
     def close(self) -> None:
-        """End the lesson; an unfinished episode stays in the rows as incomplete."""
+        """End the lesson and the environment; an unfinished episode stays, as incomplete."""
+        self._env.close()
         if self._live and (self._row_steps or self._until < self._stretch):
             self._advance()
             self._close_row(None, "incomplete")

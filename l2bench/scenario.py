@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -107,7 +108,7 @@ def _learn_with_curve(suite: Suite, task: int, exposure: int) -> list[Block]:
 
 def _segments(learning: Learning) -> list[tuple[int, int]]:
     edges = sorted({0, *learning.checkpoints, learning.amount})
-    return list(zip(edges[:-1], edges[1:], strict=True))
+    return list(itertools.pairwise(edges))
 
 
 def _interleaved(suite: Suite, seed: int) -> list[Block]:

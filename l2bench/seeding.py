@@ -48,3 +48,24 @@ def isolated(seed: int) -> Iterator[None]:
     finally:
         random.setstate(python_state)
         np.random.set_state(numpy_state)
+
+
+def pack(rng: np.random.Generator) -> dict[str, str]:
+    """Return the state of a PCG64 generator as plain texts, for saving."""
+    state = rng.bit_generator.state
+    return {
+        "state": str(state["state"]["state"]),
+        "inc": str(state["state"]["inc"]),
+        "has_uint32": str(state["has_uint32"]),
+        "uinteger": str(state["uinteger"]),
+    }
+
+
+def unpack(rng: np.random.Generator, packed: dict[str, str]) -> None:
+    """Set a PCG64 generator to a state that `pack` returned."""
+    rng.bit_generator.state = {
+        "bit_generator": "PCG64",
+        "state": {"state": int(packed["state"]), "inc": int(packed["inc"])},
+        "has_uint32": int(packed["has_uint32"]),
+        "uinteger": int(packed["uinteger"]),
+    }

@@ -83,7 +83,7 @@ def undefined(id: str, reason: str, *, task: str | None = None, source: str | No
 
 
 def mean_value(id: str, members: Iterable[Value], *, empty: str) -> Value:
-    """Return the mean over the members that are defined; undefined (``empty``) if there are none."""
+    """Return the mean over the defined members; undefined (``empty``) if there are none."""
     known = [member.value for member in members if member.value is not None]
     if not known:
         return undefined(id, empty)

@@ -1,0 +1,137 @@
+"""Reading bundles: the documents checked, the tables as one lifetime."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from l2bench.bundle.files import read_json
+from l2bench.bundle.lifetime import Lifetime
+from l2bench.bundle.model import FORMAT_VERSION, AgentCard, Manifest, Provenance
+from l2bench.bundle.tables import SCHEMAS
+from l2bench.errors import Incomplete, RunFailed, Unsupported, UsageError
+from l2bench.suite import Suite, judge
+
+SUFFIX = ".l2b"
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """One lifetime on disk. Its tables are read when first asked for."""
+
+    folder: Path
+    manifest: Manifest
+    suite: Suite
+    agent: AgentCard
+    provenance: Provenance
+    settled: bool = True
+
+    @cached_property
+    def lifetime(self) -> Lifetime:
+        """The raw tables.
+
+        Raises:
+            Incomplete: if the run has not finished.
+            Unsupported: if a table is missing, damaged or of another schema.
+        """
+        if self.settled and self.manifest.status != "complete":
+            sealed, planned = (
+                self.manifest.counts.blocks_sealed,
+                self.manifest.counts.blocks_planned,
+            )
+            raise Incomplete(
+                f"{self.folder} is {self.manifest.status} ({sealed} of {planned} blocks recorded "
+                f"in its manifest); finish it with: l2bench run ... -o "
+                f"{self.folder.parent} --resume"
+            )
+        tables = {
+            name: read_table(self.folder, name) for name in ("blocks", "episodes", "learning")
+        }
+        return Lifetime(self.suite, self.manifest.seed.lifetime, **tables)
+
+    @cached_property
+    def series(self) -> pa.Table:
+        """The scalars that the agent reported."""
+        return read_table(self.folder, "series")
+
+    @cached_property
+    def scores(self) -> dict[str, Any]:
+        """The stored scores as plain data."""
+        return read_json(self.folder / "scores.json")
+
+
+def read_bundle(folder: Path, *, tables_only: bool = False) -> Bundle:
+    """Read the documents of a bundle.
+
+    ``tables_only`` admits a bundle that is being finalised, whose tables are there already.
+
+    Raises:
+        Unsupported: if it is no bundle, of a newer format, or a document is missing or invalid.
+    """
+    if not (folder / "manifest.json").is_file():
+        raise Unsupported(f"{folder} is not a bundle: it has no manifest.json")
+    data = read_json(folder / "manifest.json")
+    version = str(data.get("format_version", "?"))
+    if version.split(".")[0] != FORMAT_VERSION.split(".")[0]:
+        raise Unsupported(
+            f"{folder} has bundle format {version}; this l2bench reads {FORMAT_VERSION}: "
+            f"use a matching release of l2bench"
+        )
+    manifest = _document(Manifest, folder, "manifest.json")
+    suite = _document(Suite, folder, "suite.json")
+    agent = _document(AgentCard, folder, "agent.json")
+    has_provenance = (folder / "provenance.json").exists()
+    provenance = _document(Provenance, folder, "provenance.json") if has_provenance else None
+    return Bundle(folder, manifest, suite, agent, provenance or Provenance(), not tables_only)
+
+
+def find_bundles(path: Path) -> list[Path]:
+    """Return the bundle folders at or directly below a path, in name order.
+
+    Raises:
+        UsageError: if the path does not exist.
+        RunFailed: if there are none.
+    """
+    if not path.exists():
+        raise UsageError(f"{path} does not exist")
+    if (path / "manifest.json").is_file():
+        return [path]
+    found = sorted(p for p in path.glob(f"*{SUFFIX}") if (p / "manifest.json").is_file())
+    if not found:
+        raise RunFailed(f"0 bundles found at {path}; expected a folder NAME{SUFFIX} or one of them")
+    return found
+
+
+def read_table(folder: Path, name: str) -> pa.Table:
+    """Read one table and check its schema.
+
+    Raises:
+        Unsupported: naming the file and the first column that is wrong.
+    """
+    path = folder / "tables" / f"{name}.parquet"
+    try:
+        table = pq.read_table(path, page_checksum_verification=True)
+    except FileNotFoundError:
+        raise Unsupported(f"{path} is missing") from None
+    except (OSError, pa.ArrowException) as error:
+        raise Unsupported(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
+    for expected in SCHEMAS[name]:
+        at = table.schema.get_field_index(expected.name)
+        found = None if at < 0 else table.schema.field(at).type
+        if found != expected.type:
+            raise Unsupported(
+                f"{path}: column '{expected.name}' should be {expected.type}, found {found}"
+            )
+    return table
+
+
+def _document(model: type[Any], folder: Path, name: str) -> Any:
+    try:
+        return judge(model, read_json(folder / name), str(folder / name))
+    except UsageError as error:
+        raise Unsupported(str(error)) from None

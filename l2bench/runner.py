@@ -1,0 +1,374 @@
+"""The runner: takes an agent through the blocks of one lifetime and seals them one by one."""
+
+from __future__ import annotations
+
+import math
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from l2bench.agent import Acting, Agent, Life
+from l2bench.bundle.writer import BundleWriter, now
+from l2bench.cast import Cast
+from l2bench.errors import L2benchError, RunFailed
+from l2bench.evaluation import Episode, LocalPool, Outcome, WorkerPool, test_samples
+from l2bench.lesson import DemonstrationLesson, InteractionLesson, Lesson, SampleLesson
+from l2bench.scenario import Block, learning_of, plan
+from l2bench.seeding import derive, generator
+
+#: Called with (blocks done, blocks planned, what is going on, fraction of the work done).
+Report = Callable[[int, int, str, float], None]
+
+Row = dict[str, Any]
+
+
+@dataclass
+class Totals:
+    """Counters that run through the whole lifetime."""
+
+    lx: int = 0
+    env_steps: int = 0
+    episode_rows: int = 0
+
+
+class LifetimeRunner:
+    """Runs one lifetime: one agent, one suite, one seed, into one bundle."""
+
+    def __init__(self, cast: Cast, seed: int, writer: BundleWriter, report: Report) -> None:
+        self.cast = cast
+        self.seed = seed
+        self.writer = writer
+        self.report = report
+        self.blocks = plan(cast.suite, seed)
+        self.totals = Totals()
+        self.agent = self._new_agent()
+        self.pool: LocalPool | WorkerPool | None = None
+        self._discarded = 0
+
+    def run(self) -> None:
+        """Run every block that is not sealed yet; the bundle can be resumed from any point.
+
+        Raises:
+            L2benchError: naming block and cause if the agent or an environment fails.
+        """
+        self._catch_up()
+        weights = [_weight(self.cast, block) for block in self.blocks]
+        whole = math.fsum(weights) or 1.0
+        try:
+            for block in self.blocks[len(self.writer.sealed) :]:
+                done = math.fsum(weights[: block.index]) / whole
+                self.report(block.index, len(self.blocks), self._describe(block), done)
+                self._run_block(block)
+        finally:
+            if self.pool is not None:
+                self.pool.close()
+        self.report(len(self.blocks), len(self.blocks), "finished", 1.0)
+
+    def _new_agent(self) -> Agent:
+        life = Life(
+            self.cast.revealed(),
+            derive(self.cast.suite.hash, self.seed, "agent"),
+            self.cast.execution.device,
+            self.cast.execution.threads,
+        )
+        with self._blame("setting up the agent"):
+            return self.cast.agent_class(self.cast.agent_settings, life)
+
+    def _catch_up(self) -> None:
+        """Bring counters and agent to where the last sealed block left them."""
+        self._discarded = self.writer.discarded
+        if not self.writer.sealed:
+            return
+        last = self.writer.sealed[-1]
+        self.totals.lx = last.row["lx_end"] or 0
+        self.totals.env_steps = last.row["env_steps_end"] or 0
+        self.totals.episode_rows = sum(s.row["episodes_done"] for s in self.writer.sealed)
+        if last.state is not None:
+            with self._blame("loading the agent's state"):
+                self.agent.load(self.writer.state_folder(last.state))
+
+    def _run_block(self, block: Block) -> None:
+        began, cpu, started = time.perf_counter(), time.process_time(), now()
+        changed = False
+        selected = None
+        if block.closes is not None:
+            selected = self._close_task(block)
+            changed = True
+        if block.opens is not None and self.cast.reveals("boundaries"):
+            with self._blame(f"starting task '{self.cast.suite.tasks[block.opens].id}'"):
+                self.agent.start_task(self.cast.context(block.opens))
+        first_lx, first_step = self.totals.lx, self.totals.env_steps
+        if block.kind == "learn":
+            tables = self._learn(block)
+            changed = True
+        else:
+            tables = {"episodes": self._evaluate(block)}
+        row = {
+            "block_index": block.index,
+            "kind": block.kind,
+            "role": block.role,
+            "learn_task": block.task,
+            "exposure": block.exposure,
+            "checkpoint": block.stop if block.kind == "learn" else block.checkpoint,
+            "policy_ref": block.policy,
+            "selected_checkpoint": selected,
+            "lx_start": first_lx,
+            "lx_end": self.totals.lx,
+            "env_steps_start": first_step,
+            "env_steps_end": self.totals.env_steps,
+            "episodes_planned": block.planned_episodes,
+            "episodes_done": len(tables.get("episodes", ())),
+            "attempt": 1 + self._discarded,
+            "discarded_attempts": self._discarded,
+            "status": "ok",
+            "started_at": _microseconds(started),
+            "ended_at": _microseconds(now()),
+            "wall_s": time.perf_counter() - began,
+            "cpu_s": time.process_time() - cpu,
+        }
+        self.writer.seal(row, tables, self._save if changed else None)
+        self._discarded = 0
+        self._forget_states(block)
+
+    def _save(self, folder: Path) -> None:
+        with self._blame("saving the agent's state"):
+            self.agent.save(folder)
+
+    def _learn(self, block: Block) -> dict[str, list[Row]]:
+        assert block.task is not None
+        task, context = self.cast.suite.tasks[block.task], self.cast.context(block.task)
+        with self._blame(f"learning task '{task.id}' (block {block.index})"):
+            lesson = self._lesson(block)
+            self.agent.learn(lesson, context)
+            lesson.close()
+        rows: list[Row] = []
+        base = self.totals.lx
+        for experience in lesson.experiences:
+            if isinstance(lesson, InteractionLesson):
+                self.totals.env_steps += experience.length
+            rows.append(
+                {
+                    "row_id": self.totals.lx,
+                    "block_index": block.index,
+                    "task_index": block.task,
+                    "lx_index": self.totals.lx,
+                    "score": experience.score,
+                    "success": experience.success,
+                    "return": experience.reward,
+                    "length": experience.length,
+                    "env_steps_total": self.totals.env_steps,
+                    "status": experience.status,
+                    "wall_s": experience.seconds,
+                }
+            )
+            self.totals.lx += 1
+        series = [
+            {
+                "block_index": block.index,
+                "lx_index": base + at,
+                "name": name,
+                "value": value if math.isfinite(value) else None,
+            }
+            for at, name, value in lesson.series
+        ]
+        return {"learning": rows, "series": series}
+
+    def _lesson(self, block: Block) -> Lesson:
+        assert block.task is not None
+        task, learning = self.cast.suite.tasks[block.task], learning_of(self.cast.suite, block.task)
+        environment = self.cast.environments[task.environment]
+        if learning.source == "interaction":
+            key = (block.index, block.task)
+            return InteractionLesson(
+                environment.make(task),
+                learning,
+                block.start,
+                block.stop,
+                horizon=task.horizon,
+                measure=task.measure,
+                seed_of=lambda episode: derive(
+                    self.cast.suite.hash, self.seed, "learning", *key, episode
+                ),
+            )
+        if learning.source == "demonstrations":
+            data = self.cast.demonstrations(block.task)
+            return DemonstrationLesson(data, learning, block.start, block.stop)
+        data_set = self.cast.samples(block.task)
+        return SampleLesson(data_set, learning, block.start, block.stop, self._predict(block))
+
+    def _predict(self, block: Block) -> Callable[[Any], Any]:
+        """Return what the agent answers before it is told: test-then-train."""
+        assert block.task is not None
+        context = self.cast.context(block.task)
+        seed = derive(self.cast.suite.hash, self.seed, "test-then-train", block.index)
+        rng = generator(seed)
+
+        def predict(inputs: Any) -> Any:
+            rows = np.arange(len(inputs))
+            acting = Acting(context, rows, np.ones(len(rows), dtype=bool), [rng] * len(rows))
+            return self.agent.act(inputs, acting)
+
+        return predict
+
+    def _evaluate(self, block: Block) -> list[Row]:
+        rows: list[Row] = []
+        with self._blame(f"evaluating (block {block.index}, {block.role})"):
+            before = self.agent.fingerprint()
+            for task_index in block.tasks:
+                rows += self._evaluate_task(block, task_index)
+            if self.agent.fingerprint() != before:
+                raise RunFailed(
+                    f"the agent '{self.cast.agent_name}' changed during evaluation block "
+                    f"{block.index}; act() must leave what was learned as it is"
+                )
+        return rows
+
+    def _evaluate_task(self, block: Block, task_index: int) -> list[Row]:
+        task, context = self.cast.suite.tasks[task_index], self.cast.context(task_index)
+        count = block.episodes
+        states = self.cast.infos[task_index].initial_states
+        episodes = [
+            Episode(
+                index,
+                derive(
+                    self.cast.suite.hash, self.seed, "evaluation", block.index, task_index, index
+                ),
+                derive(self.cast.suite.hash, self.seed, "acting", block.index, task_index, index),
+                index % states if states else None,
+            )
+            for index in range(count)
+        ]
+        outcomes: dict[int, Outcome] = {}
+        if self.cast.tested_on_samples(task_index):
+            for episode in episodes:
+                data = self.cast.samples(task_index)
+                outcomes[episode.index] = test_samples(data, context, self.agent, episode)
+        else:
+            for episode, outcome in self._pool().run(task, context, episodes, self.agent.act):
+                outcomes[episode.index] = outcome
+        rows = [
+            _episode_row(self.totals.episode_rows + e.index, block, task_index, task.id, e, o)
+            for e, o in ((episode, outcomes[episode.index]) for episode in episodes)
+        ]
+        self.totals.episode_rows += len(rows)
+        return rows
+
+    def _pool(self) -> LocalPool | WorkerPool:
+        if self.pool is None:
+            execution = self.cast.execution
+            if execution.workers:
+                self.pool = WorkerPool(execution.workers, execution.keep_environments)
+            else:
+                self.pool = LocalPool(self.cast.environments, execution.keep_environments)
+        return self.pool
+
+    def _close_task(self, block: Block) -> int | None:
+        """Pick the policy that goes on, and let the agent finish the task."""
+        assert block.closes is not None
+        selected = None
+        if self.cast.suite.scenario.keep == "best":
+            selected, state = self._best(block.closes)
+            if state is not None:
+                with self._blame("restoring the best checkpoint"):
+                    self.agent.select(self.writer.state_folder(state))
+        if self.cast.reveals("boundaries"):
+            with self._blame(f"ending task '{self.cast.suite.tasks[block.closes].id}'"):
+                self.agent.end_task(self.cast.context(block.closes))
+        return selected
+
+    def _best(self, task: int) -> tuple[int | None, str | None]:
+        """Return checkpoint and state of the latest visit's best evaluation, earliest on ties."""
+        best: tuple[float, int, str | None] | None = None
+        for sealed in self._curve(task):
+            scores = self.writer.rows("episodes", sealed.block)["score"].to_numpy()
+            mean = float(np.mean(scores))
+            if best is None or mean > best[0]:
+                best = (mean, sealed.row["checkpoint"], sealed.state)
+        return (best[1], best[2]) if best else (None, None)
+
+    def _curve(self, task: int) -> list[Any]:
+        rows = [
+            s
+            for s in self.writer.sealed
+            if s.row["role"] == "curve" and s.row["learn_task"] == task
+        ]
+        latest = max((s.row["exposure"] for s in rows), default=0)
+        return [s for s in rows if s.row["exposure"] == latest]
+
+    def _forget_states(self, block: Block) -> None:
+        """Keep the states a resumption or the choice of the best checkpoint may need."""
+        needed = {s.state for s in self.writer.sealed[-2:]}
+        if self.cast.suite.scenario.keep == "best" and block.task is not None:
+            needed |= {s.state for s in self._curve(block.task)}
+        self.writer.keep_states({state for state in needed if state})
+
+    def _describe(self, block: Block) -> str:
+        names = [task.id for task in self.cast.suite.tasks]
+        if block.kind == "learn":
+            assert block.task is not None
+            unit = learning_of(self.cast.suite, block.task).unit
+            return f"learn {names[block.task]} ({unit} {block.start}-{block.stop})"
+        where = f" at {block.checkpoint}" if block.role == "curve" else ""
+        which = names[block.tasks[0]] if len(block.tasks) == 1 else f"{len(block.tasks)} tasks"
+        return f"evaluate {which}{where}"
+
+    @contextmanager
+    def _blame(self, doing: str) -> Iterator[None]:
+        """Turn whatever a plugin raises into one line; its traceback goes into events.jsonl."""
+        try:
+            yield
+        except L2benchError as error:
+            cause = f"{error.__cause__}" if error.__cause__ else None
+            if cause:
+                self.writer.event("error", doing=doing, traceback=cause)
+            raise
+        except Exception as error:
+            self.writer.event("error", doing=doing, traceback=traceback.format_exc())
+            raise RunFailed(
+                f"{doing} with agent '{self.cast.agent_name}' failed: {type(error).__name__}: "
+                f"{error}; the traceback is in {self.writer.folder / 'events.jsonl'}"
+            ) from error
+
+
+def _episode_row(
+    row_id: int, block: Block, task_index: int, task_id: str, episode: Episode, outcome: Outcome
+) -> Row:
+    return {
+        "row_id": row_id,
+        "block_index": block.index,
+        "task_index": task_index,
+        "episode_index": episode.index,
+        "task_id": task_id,
+        "env_seed": episode.env_seed,
+        "init_state": episode.initial_state,
+        "success": outcome.success,
+        "score": outcome.score,
+        "return": outcome.reward,
+        "length": outcome.length,
+        "terminated": outcome.terminated,
+        "truncated": outcome.truncated,
+        "status": "ok",
+        "wall_s": outcome.seconds,
+    }
+
+
+def _weight(cast: Cast, block: Block) -> float:
+    """Return a rough share of a block in the whole work, for the time left."""
+    if block.kind == "learn":
+        assert block.task is not None
+        learning = learning_of(cast.suite, block.task)
+        scale = {"steps": 1.0, "episodes": 100.0, "epochs": 1000.0, "samples": 0.1}
+        return (block.stop - block.start) * scale[learning.unit]
+    return float(sum(block.episodes * (cast.suite.tasks[t].horizon or 100) for t in block.tasks))
+
+
+def _microseconds(moment: str) -> int:
+    from datetime import datetime
+
+    return int(datetime.fromisoformat(moment).timestamp() * 1e6)

@@ -1,0 +1,138 @@
+"""From tables to scores: one bundle's scores.json, and the summary over a folder of lifetimes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import l2bench
+from l2bench.bundle.lifetime import Lifetime
+from l2bench.bundle.reader import Bundle, read_bundle
+from l2bench.metrics.base import MetricSet
+from l2bench.metrics.scores import Metric, Scores, Value
+from l2bench.metrics.statistics import estimate
+from l2bench.metrics.views import curves, matrix
+from l2bench.plugins import Registry
+from l2bench.seeding import generator
+
+FORMAT = "l2bench.scores"
+FORMAT_VERSION = "1.0"
+
+
+def metric_sets(registry: Registry, names: Sequence[str]) -> list[MetricSet]:
+    """Return the metric sets of these names, ready to score."""
+    return [registry.resolve("metric_sets", name)() for name in names]
+
+
+def score_lifetime(lifetime: Lifetime, sets: Sequence[MetricSet]) -> dict[str, Any]:
+    """Return the scores of one lifetime as plain data, in the form of scores.json."""
+    metrics: list[dict[str, Any]] = []
+    scorers, warnings = [], []
+    for metric_set in sets:
+        scores = metric_set.score(lifetime)
+        definitions = {metric.id: metric for metric in metric_set.metrics}
+        metrics += [_entry(definitions[value.id], value) for value in scores.values]
+        scorers.append(_scorer(scores))
+        warnings += list(scores.warnings)
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "scorer": {"l2bench": l2bench.__version__, "metric_sets": scorers},
+        "coverage": {
+            "tasks": len(lifetime.suite.tasks),
+            "evaluation_episodes": lifetime.episodes.num_rows,
+            "learning_experiences": lifetime.learning.num_rows,
+        },
+        "metrics": metrics,
+        "matrix": matrix(lifetime),
+        "curves": curves(lifetime),
+        "warnings": warnings,
+    }
+
+
+def score_bundle(bundle: Bundle, sets: Sequence[MetricSet]) -> dict[str, Any]:
+    """Return a bundle's scores from its raw tables, with the digests of what was scored."""
+    scores = score_lifetime(bundle.lifetime, sets)
+    inputs = {name: ref.content_sha256 for name, ref in bundle.manifest.tables.items()}
+    return {**scores, "inputs": inputs}
+
+
+def summarise(folders: Sequence[Path], sets: Sequence[MetricSet] | None = None) -> dict[str, Any]:
+    """Return metric estimates over the lifetimes of one agent on one suite.
+
+    The stored scores are read unless metric sets are given to score anew. The bootstrap generator
+    starts from the digests of the tables, so that the same bundles give the same interval.
+    """
+    bundles = [read_bundle(folder) for folder in folders]
+    scored = [score_bundle(b, sets) if sets is not None else b.scores for b in bundles]
+    first = bundles[0]
+    digest = hashlib.sha256("".join(str(s.get("inputs")) for s in scored).encode()).digest()
+    rng = generator(int.from_bytes(digest[:8], "big"))
+    return {
+        "format": "l2bench.summary",
+        "format_version": FORMAT_VERSION,
+        "suite": first.manifest.suite.model_dump(mode="json"),
+        "agent": first.manifest.agent.model_dump(mode="json"),
+        "seeds": [bundle.manifest.seed.lifetime for bundle in bundles],
+        "bundles": [bundle.folder.name for bundle in bundles],
+        "n_lifetimes": len(bundles),
+        "n_tasks": len(first.suite.tasks),
+        "metrics": [_across(key, scored, rng) for key in _keys(scored)],
+    }
+
+
+def _keys(scored: Sequence[Mapping[str, Any]]) -> list[tuple[str, str | None, str | None]]:
+    keys: dict[tuple[str, str | None, str | None], None] = {}
+    for scores in scored:
+        for metric in scores["metrics"]:
+            keys[metric["id"], metric["task"], metric["source"]] = None
+    return list(keys)
+
+
+def _across(
+    key: tuple[str, str | None, str | None], scored: Sequence[Mapping[str, Any]], rng: Any
+) -> dict[str, Any]:
+    """Return one metric's estimate over lifetimes."""
+    entries = [
+        metric
+        for scores in scored
+        for metric in scores["metrics"]
+        if (metric["id"], metric["task"], metric["source"]) == key
+    ]
+    known = [entry["value"] for entry in entries if entry["value"] is not None]
+    reasons = sorted({e["undefined_reason"] for e in entries if e["undefined_reason"]})
+    shared = {k: v for k, v in entries[0].items() if k not in ("value", "n", "undefined_reason")}
+    return {
+        **shared,
+        **asdict(estimate(known, rng)),
+        "n_lifetimes": len(known),
+        "undefined_reasons": reasons,
+    }
+
+
+def _entry(metric: Metric, value: Value) -> dict[str, Any]:
+    return {
+        "id": metric.id,
+        "name": metric.name,
+        "task": value.task,
+        "source": value.source,
+        "value": value.value,
+        "n": value.n,
+        "undefined_reason": value.reason,
+        "unit": metric.unit,
+        "higher_is_better": metric.higher_is_better,
+        "range": list(metric.range),
+        "scope": metric.scope,
+        "headline": metric.headline,
+    }
+
+
+def _scorer(scores: Scores) -> dict[str, Any]:
+    return {
+        "name": scores.metric_set,
+        "version": scores.version,
+        "settings": dict(scores.settings),
+    }

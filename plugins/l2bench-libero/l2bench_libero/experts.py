@@ -1,0 +1,248 @@
+"""Scripted experts that see the true poses: pick an object up and put it at its goal.
+
+The hand always keeps its first, downward orientation (rotation commands are zero), so the fingers
+close along the world's y axis. A translation command of 1 asks for 5 cm, hence the factor 20.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from l2bench.errors import UsageError, choices, nearest
+from l2bench_libero.observation import Goal, Snapshot, active_goal
+from l2bench_libero.simulator import LiberoEnv
+from l2bench_libero.tasks import Task
+
+Array = NDArray[np.float64]
+
+#: Changes whenever an expert acts differently; part of the name of stored demonstrations.
+VERSION = 1
+GAIN = 20.0
+OPEN, CLOSE = -1.0, 1.0
+_FINGERS_APART = 0.08
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What an expert does: the action (7,), and whether noise may be added to it now."""
+
+    action: Array
+    free: bool
+
+
+@dataclass(frozen=True)
+class Grasp:
+    """Where to take an object, relative to its position and extent; metres."""
+
+    shift_x: float = 0.0
+    shift_y: float = 0.0
+    depth: float = 0.03
+    clearance: float = 0.008
+
+
+@dataclass(frozen=True)
+class Job:
+    """One object to move: how to take it, where its container's rim is, and its extent.
+
+    ``low`` and ``high`` are the object's lowest and highest point relative to its position;
+    ``rim`` is the height of the container's rim above the container's position.
+    """
+
+    goal: Goal
+    container: str
+    grasp: Grasp
+    low: float
+    high: float
+    rim: float
+
+
+#: The hand is 20 cm wide along y: off its centre, the cream cheese is clear of the tomato sauce.
+_GRASPS = {
+    ("libero_object", 1): {"cream_cheese_1": Grasp(shift_x=-0.02)},
+}
+_SUPPORTED = {"libero_object": frozenset(range(10)), "libero_10": frozenset({0, 7})}
+
+
+def supported(suite: str) -> tuple[int, ...]:
+    """Return the positions of the tasks of a suite that the scripted experts solve."""
+    return tuple(sorted(_SUPPORTED.get(suite, ())))
+
+
+def check_supported(task: Task) -> None:
+    """Refuse a task that no scripted expert solves.
+
+    Raises:
+        UsageError: naming the tasks of its suite that have one.
+    """
+    if task.index not in supported(task.suite):
+        known = ", ".join(str(index) for index in supported(task.suite))
+        raise UsageError(
+            f"no scripted expert for {task.id} (task {task.index}); in {task.suite} there are "
+            f"experts for tasks {known or 'none'}"
+        )
+
+
+def _command(translation: Array, gripper: float) -> Array:
+    action = np.zeros(7)
+    action[:3] = np.clip(translation, -1.0, 1.0)
+    action[6] = gripper
+    return action
+
+
+class Expert:
+    """Common part: knows the jobs of a task once an episode has started."""
+
+    def __init__(self, env: LiberoEnv) -> None:
+        check_supported(env.task)
+        self._env = env
+        self._jobs: tuple[Job, ...] = ()
+
+    def restart(self) -> None:
+        """Measure the objects; call after every reset, when they have settled."""
+        grasps = _GRASPS.get((self._env.task.suite, self._env.task.index), {})
+        jobs = []
+        for goal in self._env.goals:
+            container = goal.target.removesuffix("_contain_region")
+            low, high = self._env.bounds(goal.subject)
+            rim = self._env.bounds(container)[1][2]
+            grasp = grasps.get(goal.subject, Grasp())
+            jobs.append(Job(goal, container, grasp, float(low[2]), float(high[2]), float(rim)))
+        self._jobs = tuple(jobs)
+
+    def act(self, snapshot: Snapshot) -> Decision:
+        """Return the next action for the world as it is."""
+        raise NotImplementedError
+
+    def _job(self, snapshot: Snapshot) -> Job:
+        return self._jobs[active_goal(snapshot)]
+
+
+def _grasp_point(job: Job, item: Array) -> Array:
+    """Return where the fingers meet around an object at a position."""
+    height = max(job.high - job.grasp.depth, job.low + job.grasp.clearance)
+    point: Array = item + np.array([job.grasp.shift_x, job.grasp.shift_y, height])
+    return point
+
+
+class MemorylessExpert(Expert):
+    """Acts on the present world alone, so that a policy without memory can imitate it."""
+
+    def act(self, snapshot: Snapshot) -> Decision:
+        """Return the next action for the world as it is."""
+        job = self._job(snapshot)
+        item, place = snapshot.positions[job.goal.subject], snapshot.positions[job.container]
+        if self._over(job, item, place):
+            return Decision(_command(np.zeros(3), OPEN), free=False)
+        offset = _grasp_point(job, item) - snapshot.eef
+        aside = float(np.linalg.norm(offset[:2]))
+        if aside < 0.012 and abs(offset[2]) < 0.014:
+            return self._hold(job, snapshot, item, place)
+        return Decision(_command(self._approach(job, snapshot, offset, place), OPEN), free=True)
+
+    @staticmethod
+    def _over(job: Job, item: Array, place: Array) -> bool:
+        return bool(
+            np.linalg.norm(item[:2] - place[:2]) < 0.03 and item[2] > place[2] + job.rim / 2
+        )
+
+    @staticmethod
+    def _approach(job: Job, snapshot: Snapshot, offset: Array, place: Array) -> Array:
+        """Come down a funnel above the grasp point; leave the container's surroundings upwards."""
+        aside = float(np.linalg.norm(offset[:2]))
+        move = GAIN * offset
+        move[2] = GAIN * (offset[2] + 0.08 * np.clip((aside - 0.006) / 0.04, 0.0, 1.0))
+        if np.linalg.norm(snapshot.eef[:2] - place[:2]) < 0.19:
+            clear = place[2] + job.rim + 0.07
+            move[2] = max(move[2], GAIN * (clear - snapshot.eef[2]))
+            move[:2] *= np.clip((snapshot.eef[2] - (clear - 0.05)) / 0.04, 0.0, 1.0)
+        return np.asarray(move)
+
+    @staticmethod
+    def _hold(job: Job, snapshot: Snapshot, item: Array, place: Array) -> Decision:
+        """Close the fingers; once they rest on the object, lift it and carry it over."""
+        width = float(snapshot.fingers[0] - snapshot.fingers[1])
+        still = float(np.abs(snapshot.finger_velocities).max()) < 0.006
+        if width >= _FINGERS_APART - 0.006 or not still:
+            return Decision(_command(np.zeros(3), CLOSE), free=False)
+        height = place[2] + job.rim + 0.03 - job.low
+        move = GAIN * (place - item)
+        move[:2] *= np.clip((item[2] - (height - 0.05)) / 0.04, 0.0, 1.0)
+        move[2] = GAIN * (height - item[2])
+        return Decision(_command(move, CLOSE), free=True)
+
+
+class PhaseExpert(Expert):
+    """Goes through hover, descend, close, lift, carry and release in turn."""
+
+    def restart(self) -> None:
+        """Measure the objects and begin with the first phase."""
+        super().restart()
+        self._begin(None)
+
+    def _begin(self, job: Job | None) -> None:
+        self._current = job
+        self._phase = "hover"
+        self._count = 0
+        self._hold_at = np.zeros(3)
+
+    def act(self, snapshot: Snapshot) -> Decision:
+        """Return the next action for the world as it is."""
+        job = self._job(snapshot)
+        if job is not self._current:
+            self._begin(job)
+        self._count += 1
+        target, gripper, following = self._plan(job, snapshot)
+        if following:
+            self._phase, self._count, self._hold_at = following, 0, np.array(snapshot.eef)
+        free = self._phase in ("hover", "carry")
+        return Decision(_command(GAIN * (target - snapshot.eef), gripper), free)
+
+    def _plan(self, job: Job, snapshot: Snapshot) -> tuple[Array, float, str]:
+        """Return the target of the hand, the gripper command, and the next phase if it is time."""
+        item, place = snapshot.positions[job.goal.subject], snapshot.positions[job.container]
+        eef, grasp = snapshot.eef, job.grasp
+        above = item + np.array([grasp.shift_x, grasp.shift_y, job.high + 0.10])
+        if self._phase == "hover":
+            near = np.linalg.norm((above - eef)[:2]) < 0.008 and abs(above[2] - eef[2]) < 0.03
+            return above, OPEN, "descend" if near else ""
+        if self._phase == "descend":
+            point = _grasp_point(job, item)
+            near = np.linalg.norm((point - eef)[:2]) < 0.008 and abs(point[2] - eef[2]) < 0.006
+            return point, OPEN, "close" if near or self._count >= 40 else ""
+        if self._phase == "close":
+            return self._hold_at, CLOSE, "lift" if self._count >= 14 else ""
+        carried = item - eef
+        height = place[2] + job.rim + 0.03 - job.low - carried[2]
+        if self._phase == "lift":
+            up = np.array([self._hold_at[0], self._hold_at[1], height])
+            return up, CLOSE, "carry" if abs(height - eef[2]) < 0.01 else ""
+        if self._phase == "carry":
+            over = np.array([*(place - carried)[:2], height])
+            there = np.linalg.norm((item - place)[:2]) < 0.015
+            return over, CLOSE, "release" if there else ""
+        rise = 0.10 if self._count > 10 else 0.0
+        return self._hold_at + np.array([0.0, 0.0, rise]), OPEN, ""
+
+
+EXPERTS: dict[str, type[Expert]] = {"memoryless": MemorylessExpert, "phase": PhaseExpert}
+
+
+def make_expert(env: LiberoEnv, kind: str = "memoryless") -> Expert:
+    """Return a scripted expert for the task of an environment.
+
+    Raises:
+        UsageError: there is no expert of that kind, or none for that task.
+    """
+    if kind not in EXPERTS:
+        raise UsageError(
+            f"no expert {kind!r}{nearest(kind, EXPERTS)}; there are {choices(EXPERTS)}"
+        )
+    return EXPERTS[kind](env)
+
+
+def settle_steps(suite: str) -> int:
+    """Return how many idle steps a suite's objects need: libero_10 drops some from a height."""
+    return 10 if suite == "libero_10" else 5
