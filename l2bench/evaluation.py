@@ -153,9 +153,14 @@ def _play(
     acting = Acting(context, slots, np.ones(1, dtype=bool), generators)
     later = Acting(context, slots, np.zeros(1, dtype=bool), generators)
     while rollout.outcome is None:
-        observation = rollout.step(act(batch([observation]), acting)[0])
+        observation = rollout.step(plain(act(batch([observation]), acting)[0]))
         acting = later
     return rollout.outcome
+
+
+def plain(action: Any) -> Any:
+    """Return a numpy integer as Python's own, which environments check and index faster."""
+    return int(action) if isinstance(action, np.integer) else action
 
 
 def batch(observations: Sequence[Observation]) -> Observation:
@@ -277,7 +282,7 @@ def _answer(asking: list[tuple[_Worker, Observation]], context: TaskContext, act
     actions = act(batch([observation for _, observation in asking]), acting)
     for worker, action in zip(workers, actions, strict=True):
         worker.first = False
-        worker.connection.send(action)
+        worker.connection.send(plain(action))
 
 
 def _serve(connection: Connection, keep: int) -> None:

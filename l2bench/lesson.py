@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -166,17 +166,18 @@ class InteractionLesson(Lesson):
         """Take one step and return (observation, reward, terminated, truncated, info).
 
         Raises:
-            BudgetExceeded: if the budget is used up or the episode is over.
+            BudgetExceeded: if the budget is used up.
+            RunFailed: if the episode is over and `reset` was not called.
         """
         if not self._until:
             self._refuse()
         result = self._env_step(action)
-        self._reward += result[1]  # type: ignore[operator]
+        _, reward, terminated, truncated, info = result
+        self._reward += reward  # type: ignore[operator]
         self._until -= 1
-        info = result[4]
         if info and "success" in info:
             self._success = bool(self._success) or bool(info["success"])
-        if result[2] or result[3] or not self._until:
+        if terminated or truncated or not self._until:
             return self._event(result)
         return result  # type: ignore[return-value]
 
@@ -255,8 +256,7 @@ def measured(
     return None if value is None or not np.isfinite(value) else float(value)
 
 
-@dataclass(frozen=True)
-class DemonstrationBatch:
+class DemonstrationBatch(NamedTuple):
     """B pairs of observation and action: arrays (B, ...) by key, and actions (B, A)."""
 
     observations: Mapping[str, Array]
@@ -301,8 +301,7 @@ class DemonstrationLesson(Lesson):
             self._experience(None, None, None, len(self._data))
 
 
-@dataclass(frozen=True)
-class SampleBatch:
+class SampleBatch(NamedTuple):
     """B labelled samples: inputs (B, ...) and labels (B,)."""
 
     inputs: Array
@@ -348,25 +347,26 @@ class SampleLesson(Lesson):
     def batches(self, size: int, shuffle: np.random.Generator) -> Iterator[SampleBatch]:
         """Yield batches of at most ``size`` samples until the lesson is over."""
         row = self._row or size
+        all_inputs, all_labels, predict = self._inputs, self._labels, self._predict
         while self._handed < self._budget:
-            order = shuffle.permutation(len(self._inputs))
+            order = shuffle.permutation(len(all_inputs))
             order = order[: self._budget - self._handed]
-            at = 0
-            while at < len(order):
-                take = min(size, row - self._row_length, len(order) - at)
-                rows = order[at : at + take]
-                inputs, labels = self._inputs[rows], self._labels[rows]
-                if self._predict is not None:
-                    self._row_correct += int(np.sum(self._predict(inputs) == labels))
+            at, end = 0, len(order)
+            while at < end:
+                stop = min(at + size, at + row - self._row_length, end)
+                rows = order[at:stop]
+                inputs, labels = all_inputs[rows], all_labels[rows]
+                if predict is not None:
+                    self._row_correct += int(np.sum(predict(inputs) == labels))
                 yield SampleBatch(inputs, labels)
-                at += take
-                self._count(take, row)
+                self._handed += stop - at
+                self._row_length += stop - at
+                at = stop
+                if self._row_length == row or self._handed == self._budget:
+                    self._close_row(row)
 
-    def _count(self, taken: int, row: int) -> None:
-        self._handed += taken
-        self._row_length += taken
-        if self._row_length == row or self._handed == self._budget:
-            score = self._row_correct / self._row_length if self._predict else None
-            status = "ok" if self._row_length == row else "incomplete"
-            self._experience(score, None, None, self._row_length, status)
-            self._row_length = self._row_correct = 0
+    def _close_row(self, row: int) -> None:
+        score = self._row_correct / self._row_length if self._predict else None
+        status = "ok" if self._row_length == row else "incomplete"
+        self._experience(score, None, None, self._row_length, status)
+        self._row_length = self._row_correct = 0

@@ -94,6 +94,7 @@ class BundleWriter:
         writer._lock = lock(folder / "work" / "lock")
         writer._read_journal()
         if manifest.status != "complete" and len(writer.sealed) < manifest.counts.blocks_planned:
+            writer._update(status="running")
             writer._count_discarded()
         return writer
 
@@ -199,6 +200,7 @@ class BundleWriter:
         counts = self.manifest.counts
         more = {"discarded_attempts": counts.discarded_attempts + 1}
         self.manifest = self.manifest.model_copy(update={"counts": counts.model_copy(update=more)})
+        self._write_manifest()
         self.event("resume", sealed_blocks=len(self.sealed))
 
     def _segment_path(self, block: int, name: str) -> Path:

@@ -82,13 +82,13 @@ def _hydra(
     from hydra import initialize_config_dir
     from hydra.core.config_store import ConfigStore
     from hydra.errors import HydraException
-    from omegaconf import OmegaConf
+    from omegaconf import DictConfig, OmegaConf
     from omegaconf.errors import OmegaConfBaseException
     from yaml import YAMLError
 
     try:
         raw = OmegaConf.load(path)
-        if not OmegaConf.is_dict(raw):
+        if not isinstance(raw, DictConfig):
             raise UsageError(f"{path} holds no mapping of keys to values; it is not a suite")
         profiles = dict(raw.get("profiles") or {})
         composing = list(overrides)
@@ -187,7 +187,7 @@ def header(registry: Registry, named: str) -> dict[str, Any]:
 
     path = find(registry, named)
     try:
-        raw = OmegaConf.load(path)
+        raw = dict(OmegaConf.load(path))
         return {key: str(raw.get(key, "")) for key in ("id", "version", "title")}
     except Exception as error:  # a listing shows a stranger's broken file beside the others
         return {"id": "", "version": "", "title": f"cannot be read: {_first_line(error)}"}

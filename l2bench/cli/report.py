@@ -33,7 +33,7 @@ def report(path: Path, out: Path | None, force: bool, as_json: bool) -> None:
     if as_json:
         print_json({**summary, "report": str(page)})
         return
-    from l2bench.report.terminal import print_summary
+    from l2bench.cli.output import print_summary
 
     print_summary(summary)
     click.echo(f"report   {page}")

@@ -63,7 +63,7 @@ def run(
     if as_json:
         print_json({**summary, "folder": str(folder), "report": str(page)})
         return
-    from l2bench.report.terminal import print_summary
+    from l2bench.cli.output import print_summary
 
     print_summary(summary)
     click.echo(f"report   {page}")

@@ -28,6 +28,6 @@ def score(path: Path, metrics: tuple[str, ...], as_json: bool) -> None:
         scored = [{"bundle": b.folder.name, **score_bundle(b, sets)} for b in read]
         print_json({"summary": summary, "bundles": scored})
         return
-    from l2bench.report.terminal import print_summary
+    from l2bench.cli.output import print_summary
 
     print_summary(summary)

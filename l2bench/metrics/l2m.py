@@ -109,22 +109,35 @@ class _Work:
             )
         return f"task {self.log.tasks[t]} was never evaluated"
 
+    def unlearned(self, t: int) -> str:
+        """Return why the learning of a task has no values."""
+        if len(self.learning[t]):
+            return f"the learning experiences of task {self.log.tasks[t]} are not scored"
+        return f"task {self.log.tasks[t]} was never learned"
+
     def task(self, t: int) -> TaskScores:
         """Return the scores of one task."""
         log, name = self.log, self.log.tasks[t]
         learning, evaluations = self.learning[t], self.evaluations[t]
         awake = learning[~log.sleep[learning]]
-        curve = Curve(log.rows(awake), log.numbers(awake))
-        comparison = compare(name, curve, self.processed.experts[name], self.settings)
-        recovery = self.recovery_times(awake)
+        values_awake, numbers = log.rows(awake), log.numbers(awake)
+        scored = ~np.isnan(values_awake)
+        curve = Curve(values_awake[scored], numbers[scored])
+        untaught = self.unlearned(t)
+        comparison = compare(name, curve, self.processed.experts[name], self.settings, untaught)
+        recovery = self.recovery_times(awake) if scored.all() else []
         groups, from_learning, gap = self.maintenance(t)
-        untaught = f"task {name} was never learned"
         values = (
             self.mean("mean_training_performance", t, learning, untaught),
             self.mean("mean_evaluation_performance", t, evaluations, self.unevaluated(t)),
-            self.recovery(t, recovery),
+            self.recovery(t, recovery, len(awake)),
             _averaged("performance_maintenance", name, _flat(groups), gap),
-            _averaged("performance_maintenance_from_learning", name, _flat(from_learning), gap),
+            _averaged(
+                "performance_maintenance_from_learning",
+                name,
+                _flat(from_learning),
+                untaught if groups else gap,
+            ),
             _averaged(
                 "relative_performance", name, comparison.relative, comparison.relative_reason
             ),
@@ -145,8 +158,8 @@ class _Work:
             maintenance=groups,
             maintenance_from_learning=from_learning,
             comparison=comparison,
-            low=float(rows.min()),
-            high=float(rows.max()),
+            low=float(np.fmin.reduce(rows)),
+            high=float(np.fmax.reduce(rows)),
             learning_rows=int(lengths[learning].sum()),
             evaluation_rows=int(lengths[self.all_evaluations[t]].sum()),
         )
@@ -156,7 +169,7 @@ class _Work:
         members: FloatArray = self.regimes.average[regimes]
         if self.settings.mean_over == "rows":
             members = self.log.rows(regimes)
-        return _averaged(id, self.log.tasks[t], members, empty)
+        return _averaged(id, self.log.tasks[t], members[~np.isnan(members)], empty)
 
     def recovery_times(self, awake: IntArray) -> list[int]:
         """Return the recovery time of each wake learning regime after the first."""
@@ -167,12 +180,15 @@ class _Work:
             for before, there in zip(awake[:-1], rows[1:], strict=True)
         ]
 
-    def recovery(self, t: int, times: list[int]) -> Value:
+    def recovery(self, t: int, times: list[int], blocks: int) -> Value:
         """Return minus the median slope of the recovery times."""
         id, name = "performance_recovery", self.log.tasks[t]
         if len(times) < 2:
-            reason = f"task {name} has {len(times) + bool(len(self.learning[t]))} "
-            return undefined(id, reason + "wake learning blocks; three are needed", task=name)
+            reason = self.unlearned(t)
+            if blocks < 3:
+                often = ("never", "once", "twice")[blocks]
+                reason = f"task {name} was learned {often}; performance recovery needs three times"
+            return undefined(id, reason, task=name)
         if len(times) > MOST_RECOVERIES:
             reason = f"task {name} has more than {MOST_RECOVERIES} recovery times"
             return undefined(id, reason, task=name)
@@ -200,7 +216,8 @@ class _Work:
             later = evaluations[start + 1 : stop]
             if len(later):
                 groups.append(tuple((terminal[later] - terminal[reference]).tolist()))
-                from_learning.append(tuple((terminal[later] - terminal[before]).tolist()))
+                if not np.isnan(terminal[before]):
+                    from_learning.append(tuple((terminal[later] - terminal[before]).tolist()))
         if not len(learning):
             gap = f"task {name} was never learned"
         elif not len(evaluations):

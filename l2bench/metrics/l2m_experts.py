@@ -61,16 +61,18 @@ class Curve:
         return least_squares_slope(self.exp_num, self.value) < 0
 
 
-def compare(task: str, learner: Curve, experts: Sequence[Log], settings: Settings) -> Comparison:
+def compare(
+    task: str, learner: Curve, experts: Sequence[Log], settings: Settings, empty: str
+) -> Comparison:
     """Return relative performance and sample efficiency of a task's learner.
 
     Relative performance is the sum of the learner's values over the sum of the expert's, over as
     many rows as the shorter one has. Sample efficiency is
     (saturation / expert's saturation) * (expert's experiences to saturation / own experiences).
+    ``empty`` says why the learner would have no rows.
     """
     if not len(learner.value):
-        reason = f"task {task} was never learned"
-        return Comparison(None, None, (), reason, (), reason)
+        return Comparison(None, None, (), empty, (), empty)
     own = learner.saturation(settings)
     if not experts:
         reason = f"no single-task expert of task {task}"

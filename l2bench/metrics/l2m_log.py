@@ -17,8 +17,8 @@ from l2bench.errors import Unsupported, choices, nearest
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
-#: Columns by name, one entry a row.
-Columns = Mapping[str, Any] | pa.Table
+#: Columns by name, one entry a row; a pyarrow Table will do as well.
+Columns = Mapping[str, Any]
 
 _WORKER = re.compile(r"[A-Za-z0-9_.-]+")
 _REQUIRED = ("block_num", "exp_num", "block_type", "task_name")
@@ -32,7 +32,8 @@ class Log:
     lists the learned tasks in the order of their first learning, then those only evaluated.
     Per row (N,): ``value`` and ``exp_num``. Per regime (R,): ``start`` and ``stop`` of its rows,
     ``block``, ``task`` (index into ``tasks``), ``learning`` and ``sleep``. ``dropped`` counts the
-    rows that were incomplete or had no value.
+    rows that were incomplete or had no value. A learning regime whose rows have no values at all
+    may stand as a single row of NaN (`read_log` makes none): it still tells what was learned when.
     """
 
     tasks: tuple[str, ...]
@@ -104,7 +105,7 @@ def read_log(
     keep = order[(complete & ~np.isnan(value))[order]]
     if not len(keep):
         raise Unsupported(f"{name}: no complete row with a value of {measure} in {len(order)} rows")
-    return _cut(
+    return cut(
         tasks,
         value[keep],
         exp_num[keep],
@@ -153,22 +154,26 @@ def read_expert(
     return log
 
 
-def _cut(
+def cut(
     names: tuple[str, ...],
     value: FloatArray,
     exp_num: IntArray,
     keys: tuple[IntArray, BoolArray, BoolArray, IntArray],
     *,
-    dropped: int,
-    warnings: tuple[str, ...],
+    dropped: int = 0,
+    warnings: tuple[str, ...] = (),
 ) -> Log:
-    """Return the log of rows that are in order, with its regimes found in one pass."""
+    """Return the log of rows that are in order, with its regimes found in one pass.
+
+    ``keys`` are block number, learning, sleep and task (index into ``names``) of each row.
+    """
     change = np.zeros(len(value), dtype=bool)
     for key in keys:
         change[1:] |= key[1:] != key[:-1]
     change[0] = True
     start = np.flatnonzero(change).astype(np.int64)
-    block, learning, sleep, task = (key[start] for key in keys)
+    block, learning, sleep, task = keys
+    block, learning, sleep, task = block[start], learning[start], sleep[start], task[start]
     first_seen = [*task[learning].tolist(), *task[~learning].tolist()]
     used = list(dict.fromkeys(first_seen))
     position = np.zeros(len(names), dtype=np.int64)
@@ -196,8 +201,7 @@ class _Reader:
     name: str
 
     def names(self) -> list[str]:
-        columns = self.columns
-        return list(columns.column_names if isinstance(columns, pa.Table) else columns)
+        return list(getattr(self.columns, "column_names", self.columns))
 
     def check_lengths(self) -> None:
         rows = len(self.columns["exp_num"])
@@ -295,11 +299,12 @@ class _Reader:
         merged = lowered if variants == "aware" else [name.split("_")[0] for name in lowered]
         names = list(dict.fromkeys(merged))
         index = {name: position for position, name in enumerate(names)}
-        return np.asarray([index[name] for name in merged])[codes], tuple(names), warnings
+        task: IntArray = np.asarray([index[name] for name in merged], dtype=np.int64)[codes]
+        return task, tuple(names), warnings
 
     def order(self, exp_num: IntArray, block: IntArray) -> IntArray:
         """Return the rows ordered by experience, then block; blocks must not go back."""
-        order = np.lexsort((block, exp_num)).astype(np.int64)
+        order: IntArray = np.lexsort((block, exp_num))
         back = np.flatnonzero(np.diff(block[order]) < 0)
         if len(back):
             row, before = int(order[back[0] + 1]), int(order[back[0]])

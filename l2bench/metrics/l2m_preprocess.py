@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from l2bench.errors import UsageError, choices, nearest
 from l2bench.metrics.l2m_log import FloatArray, IntArray, Log
 from l2bench.metrics.l2m_settings import Settings
 
-_KERNELS = {
+_KERNELS: Mapping[str, Callable[[int], NDArray[Any]]] = {
     "flat": np.ones,
     "hanning": np.hanning,
     "hamming": np.hamming,
@@ -82,19 +83,15 @@ def preprocess(log: Log, experts: Sequence[Log], settings: Settings) -> Processe
     }
     given = _given_ranges(log, settings)
     if settings.clamp:
-        bounds = given or {
-            task: quantile_range(np.concatenate(_task_values(log, by_task, t)))
-            for t, task in enumerate(log.tasks)
-        }
+        bounds = given or _ranges(log, by_task, quantile_range)
         log, by_task = _apply(log, by_task, bounds, lambda x, low, high: np.clip(x, low, high))
     ranges: dict[str, tuple[float, float]] = {}
     if settings.scaling != "none":
-        ranges = given or {
-            task: _extremes(_task_values(log, by_task, t)) for t, task in enumerate(log.tasks)
-        }
+        ranges = given or _ranges(log, by_task, lambda x: (float(x.min()), float(x.max())))
         used = ranges
         if settings.scaling == "run":
-            whole = min(low for low, _ in used.values()), max(high for _, high in used.values())
+            known = [limits for limits in used.values() if not math.isnan(limits[0])]
+            whole = min(low for low, _ in known), max(high for _, high in known)
             used = dict.fromkeys(used, whole)
         log, by_task = _apply(log, by_task, used, scale)
         warnings += tuple(
@@ -152,13 +149,20 @@ def _given_ranges(log: Log, settings: Settings) -> dict[str, tuple[float, float]
     return {task: merged[task] for task in log.tasks}
 
 
-def _task_values(log: Log, experts: Mapping[str, tuple[Log, ...]], t: int) -> list[FloatArray]:
-    regimes: IntArray = np.flatnonzero(log.task == t)
-    return [log.rows(regimes), *(expert.value for expert in experts[log.tasks[t]])]
-
-
-def _extremes(parts: Sequence[FloatArray]) -> tuple[float, float]:
-    return float(min(part.min() for part in parts)), float(max(part.max() for part in parts))
+def _ranges(
+    log: Log,
+    experts: Mapping[str, tuple[Log, ...]],
+    limits: Callable[[FloatArray], tuple[float, float]],
+) -> dict[str, tuple[float, float]]:
+    """Return the limits of all values of each task, those of its experts included."""
+    ranges = {}
+    for t, task in enumerate(log.tasks):
+        regimes: IntArray = np.flatnonzero(log.task == t)
+        parts = [log.rows(regimes), *(expert.value for expert in experts[task])]
+        values = np.concatenate(parts)
+        values = values[~np.isnan(values)]
+        ranges[task] = limits(values) if len(values) else (math.nan, math.nan)
+    return ranges
 
 
 def _apply(

@@ -117,6 +117,8 @@ class _Work:
         regimes = self.evaluations[target]
         gaps = np.searchsorted(regimes, self.learned)
         between = (gaps > 0) & (gaps < len(regimes))
+        if not between.any():
+            return
         learned, gaps = self.learned[between], gaps[between]
         starts = np.flatnonzero(np.diff(gaps, prepend=-1))
         for inside, gap in zip(np.split(learned, starts[1:]), gaps[starts], strict=True):

@@ -199,10 +199,25 @@ def test_reasons_name_task_and_point():
     own = [[0.1, np.nan, 0.3], [0.1, 0.2, 0.3]]
     later = [[np.nan, np.nan], [0.1, np.nan]]
     scores = libero.score(own, later, tasks=["reach", "push"], points=[0, 5, 10])
-    reason = "task reach was not evaluated at evaluation point 5 of its own learning"
+    reason = "task reach was not evaluated at checkpoint 5 of its own learning"
     assert scores.fwt.reasons == (reason, None)
     assert reason in str(scores.fwt.reason)
     assert scores.nbt.reasons[0] == "task reach has an incomplete own curve"
+
+
+def test_own_curves_may_differ_in_length():
+    scores = libero.score([[0.0, 1.0], [0.5], []], np.full((3, 3), np.nan), missing="skip")
+    same(list(scores.fwt.values), [0.5, 0.5, None])
+    assert scores.fwt.counts == (2, 1, 0)
+    reason = "task 3 was not evaluated at any checkpoint of its own learning"
+    assert scores.fwt.reasons[2] == reason
+
+
+def test_values_that_are_no_rates_pass_where_asked():
+    scores = libero.score([[-3.0, 2.0]], [[np.nan]], bounded=False)
+    assert scores.fwt.mean == -0.5
+    with pytest.raises(Unsupported):
+        libero.score([[-3.0, np.inf]], [[np.nan]], bounded=False)
 
 
 def test_failing_everywhere_is_zero_not_an_error():
@@ -236,15 +251,17 @@ def test_nothing_measured_has_reasons_everywhere():
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda: libero.score([[0.5, 1.5]], [[np.nan]]), r"1\.5 at \[0, 1\]"),
-        (lambda: libero.score([[0.5, np.inf]], [[np.nan]]), r"inf at \[0, 1\]"),
-        (lambda: libero.score([[0.5], [0.5, 1.0]], [[np.nan]]), "not a rectangular array"),
+        (lambda: libero.score([[0.5, 1.5]], [[np.nan]]), r"own curve 1: 1\.5 at \[1\]"),
+        (lambda: libero.score([[0.5, np.inf]], [[np.nan]]), r"own curve 1: inf at \[1\]"),
+        (lambda: libero.score([[0.5]], [[np.nan], [0.1, 0.2]]), "not a rectangular array"),
+        (lambda: libero.score([["high"]], [[np.nan]]), "not a rectangular array"),
+        (lambda: libero.score([0.5], [[np.nan]]), "expected 1 dimensions"),
         (lambda: libero.score([[0.5], [0.5]], [[np.nan]]), "later cells of shape"),
-        (lambda: libero.score(np.empty((0, 0)), np.empty((0, 0))), "empty"),
+        (lambda: libero.score(np.empty((0, 0)), np.empty((0, 0))), "at least one task"),
         (lambda: libero.score_tensor(np.zeros((2, 3, 1))), r"\(2, 3, 1\)"),
         (lambda: libero.score_matrix(np.zeros((2, 2)), [0.0]), "do not fit"),
         (lambda: libero.score([[0.5]], [[0.0]], tasks=["a", "b"]), "2 task names"),
-        (lambda: libero.score([[0.5]], [[0.0]], points=[0, 5]), "2 point names"),
+        (lambda: libero.score([[0.5, np.nan, 0.5]], [[0.0]], points=[0, 5]), "2 point names"),
     ],
 )
 def test_malformed_input_is_refused(call, text):

@@ -136,8 +136,8 @@ def _matplotlib_folder() -> Path:
 
 
 @functools.cache
-def control_env() -> Any:
-    """Import LIBERO and return its ``ControlEnv`` class; nothing of OpenGL is loaded.
+def simulation() -> Any:
+    """Import LIBERO and return its package ``libero.libero.envs``; nothing of OpenGL is loaded.
 
     Raises:
         Unsupported: LIBERO or MuJoCo is missing or of another version.
@@ -148,10 +148,9 @@ def control_env() -> Any:
         _preset_robosuite()
         os.environ["MUJOCO_GL"] = "disable"
         try:
-            module = importlib.import_module("libero.libero.envs.env_wrapper")
+            return importlib.import_module("libero.libero.envs")
         except ImportError as error:
             raise Unsupported(f"LIBERO does not import ({error}); run: {INSTALL}") from error
-    return module.ControlEnv
 
 
 def _preset_robosuite() -> None:

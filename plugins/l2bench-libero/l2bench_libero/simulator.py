@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from l2bench.errors import RunFailed, Unsupported, UsageError
 from l2bench.seeding import isolated
-from l2bench_libero import installation
+from l2bench_libero import construction
 from l2bench_libero import observation as obs
 from l2bench_libero.rendering import Renderer
 from l2bench_libero.stepping import LeanStep, PackageStep
@@ -59,7 +59,7 @@ class LiberoEnv(gymnasium.Env[Observation, NDArray[Any]]):
         self.render_mode = None if observation == "state" else "rgb_array"
         self.goals: tuple[obs.Goal, ...] = ()
         self.steps = 0
-        self._control: Any = None
+        self._inner: Any = None
         self._renderer: Renderer | None = None
         self._states: Array | None = None
         self._snapshot: obs.Snapshot | None = None
@@ -73,20 +73,12 @@ class LiberoEnv(gymnasium.Env[Observation, NDArray[Any]]):
         Raises:
             Unsupported: LIBERO or MuJoCo is missing or of another version.
         """
-        if self._control is not None:
+        if self._inner is not None:
             return
-        control_env = installation.control_env()
-        with installation.quiet_environment(), isolated(0):
-            control = control_env(
-                bddl_file_name=str(self.task.definition()),
-                use_camera_obs=False,
-                has_offscreen_renderer=False,
-                ignore_done=True,
-            )
-        self._control = control
-        self._inner = control.env
-        self._inner.hard_reset = False
-        self._model, self._data = control.sim.model._model, control.sim.data._data
+        with isolated(0):
+            env = construction.build(self.task.definition(), visible=self.observation != "state")
+        self._inner = env
+        self._model, self._data = env.sim.model._model, env.sim.data._data
         self._find_references()
         self._stepper: LeanStep | PackageStep = LeanStep(self._inner)
 
@@ -168,7 +160,7 @@ class LiberoEnv(gymnasium.Env[Observation, NDArray[Any]]):
             except Exception as error:
                 warnings.warn(f"closing the renderer failed: {error}", stacklevel=2)
             self._renderer = None
-        self._control = None
+        self._inner = None
 
     # -- beyond Gymnasium -------------------------------------------------------------------
 
@@ -192,12 +184,12 @@ class LiberoEnv(gymnasium.Env[Observation, NDArray[Any]]):
     def state(self) -> Array:
         """Return the simulator's state: time, positions, velocities."""
         self.build()
-        return np.asarray(self._control.sim.get_state().flatten(), dtype=np.float64)
+        return np.asarray(self._inner.sim.get_state().flatten(), dtype=np.float64)
 
     def set_state(self, state: Array) -> None:
         """Put the simulator into a state, as LIBERO's ``set_init_state`` does."""
         self.build()
-        sim = self._control.sim
+        sim = self._inner.sim
         size = 1 + sim.model.nq + sim.model.nv
         if np.shape(state) != (size,):
             raise UsageError(f"{self.task.id} has states of {size} numbers, not {np.shape(state)}")
@@ -245,9 +237,6 @@ class LiberoEnv(gymnasium.Env[Observation, NDArray[Any]]):
     def _soft_reset(self) -> None:
         from robosuite.utils.errors import RandomizationError  # type: ignore[import-untyped]
 
-        # The gripper integrates its commands; robosuite 1.4 forgets to clear it on a soft reset.
-        gripper = self._inner.robots[0].gripper
-        gripper.current_action = np.zeros(gripper.dof)
         for _ in range(_PLACEMENT_ATTEMPTS):
             try:
                 self._inner.reset()
@@ -270,7 +259,7 @@ class LiberoEnv(gymnasium.Env[Observation, NDArray[Any]]):
         command = np.asarray(action, dtype=np.float64)
         if command.shape != (7,) or not np.isfinite(command).all():
             raise UsageError(f"a LIBERO action is 7 finite numbers, not {action!r}")
-        if self._control is None or self._snapshot is None:
+        if self._inner is None or self._snapshot is None:
             raise UsageError("reset the environment before stepping it")
         self._stepper.advance(command, self._take if observe else None)
         success = self._finish_step()

@@ -1,0 +1,21 @@
+"""How commands show scores: a table on a terminal, aligned lines in a pipe."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from l2bench.report import terminal
+
+
+def print_summary(summary: Mapping[str, Any]) -> None:
+    """Print the headline metrics of a summary."""
+    if sys.stdout.isatty():
+        from rich.console import Console
+
+        Console().print(terminal.table(summary))
+    else:
+        click.echo(terminal.plain(summary), nl=False)

@@ -1,0 +1,108 @@
+"""From the tables of a lifetime to the log that the L2M metrics read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from l2bench.bundle.lifetime import Lifetime, columns
+from l2bench.errors import Unsupported
+from l2bench.metrics.l2m_log import FloatArray, IntArray, Log, cut
+
+Columns = dict[str, NDArray[Any]]
+
+
+def log_of(lifetime: Lifetime) -> Log | None:
+    """Return the log of a lifetime, valued by performance in the score range; None if empty.
+
+    The segments of one visit to a task are one learning block. Evaluations are the pretest, post
+    and final blocks, and the evaluation at checkpoint 0 where the task has not been evaluated
+    since the last learning before it; other checkpoints are left out. Incomplete learning
+    experiences are dropped. Learning without scores keeps its place in the log, without values.
+
+    Raises:
+        Unsupported: if a score is infinite.
+    """
+    episodes = columns(lifetime.episodes.select(["block_index", "task_index", "episode_index"]))
+    learning = columns(
+        lifetime.learning.select(["block_index", "task_index", "lx_index", "score", "status"])
+    )
+    performance = lifetime.performance()
+    known = ~np.isnan(performance)
+    pairs = np.unique(np.stack((episodes["block_index"], episodes["task_index"]))[:, known], axis=1)
+    home, visits = _homes(columns(lifetime.blocks), pairs)
+    at = home[episodes["block_index"]]
+    evaluated = known & (at >= 0)
+    score = _performance(lifetime, learning)
+    learned = ~np.isnan(score) & (learning["status"] != "incomplete")
+    learned_at = home[learning["block_index"]]
+    unscored = np.array(sorted(set(visits) - set(learned_at[learned].tolist())), dtype=np.int64)
+    value = np.concatenate((performance[evaluated], score[learned], np.full(len(unscored), np.nan)))
+    if not len(value):
+        return None
+    if np.isinf(value).any():
+        raise Unsupported("a score is infinite; scores must be finite or missing")
+    block = np.concatenate((at[evaluated], learned_at[learned], unscored))
+    task = np.concatenate(
+        (
+            episodes["task_index"][evaluated],
+            learning["task_index"][learned],
+            [visits[b] for b in unscored.tolist()],
+        )
+    ).astype(np.int64)
+    position = np.concatenate(
+        (
+            episodes["episode_index"][evaluated],
+            learning["lx_index"][learned],
+            np.zeros(len(unscored), dtype=np.int64),
+        )
+    )
+    train = np.ones(len(value), dtype=bool)
+    train[: np.count_nonzero(evaluated)] = False
+    order = np.lexsort((position, task, block))
+    names = tuple(task.id for task in lifetime.suite.tasks)
+    keys = block[order], train[order], np.zeros(len(value), dtype=bool), task[order]
+    return cut(names, value[order], np.arange(len(value)), keys)
+
+
+def _performance(lifetime: Lifetime, learning: Columns) -> FloatArray:
+    """Return the score of each learning experience, placed in its task's score range."""
+    ranges = np.array([task.score_range for task in lifetime.suite.tasks], dtype=float)
+    low, high = ranges[learning["task_index"].astype(np.int64)].T
+    result: FloatArray = (learning["score"].astype(float) - low) / (high - low)
+    return result
+
+
+def _homes(blocks: Columns, pairs: IntArray) -> tuple[IntArray, dict[int, int]]:
+    """Return the block that each block's rows belong to (-1: left out), and the learning visits.
+
+    ``pairs`` (2, n) are the blocks and tasks that were evaluated. A visit maps the first block of
+    a task's uninterrupted learning to the task.
+    """
+    evaluated: dict[int, set[int]] = {}
+    for block, task in pairs.T.tolist():
+        evaluated.setdefault(block, set()).add(task)
+    home = np.full(int(blocks["block_index"].max(initial=-1)) + 1, -1, dtype=np.int64)
+    visits: dict[int, int] = {}
+    open_visit: tuple[int, int, int] | None = None
+    fresh: set[int] = set()
+    for row in np.argsort(blocks["block_index"]):
+        index, task = int(blocks["block_index"][row]), int(blocks["learn_task"][row])
+        if blocks["kind"][row] == "learn":
+            visit = (task, int(blocks["exposure"][row]))
+            if open_visit is None or open_visit[:2] != visit:
+                open_visit = (*visit, index)
+                visits[index] = task
+            home[index] = open_visit[2]
+            fresh = set()
+        elif blocks["role"][row] == "curve":
+            if blocks["checkpoint"][row] == 0 and task not in fresh:
+                home[index] = index
+                fresh.add(task)
+        else:
+            home[index] = index
+            fresh |= evaluated.get(index, set())
+            open_visit = None
+    return home, visits

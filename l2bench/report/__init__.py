@@ -1,0 +1,1 @@
+"""Reports: one self-contained page, and a table for the terminal, from the same summary."""

@@ -1,0 +1,330 @@
+"""The geometry of the charts: plain numbers and paths, which the templates draw as SVG.
+
+Performance axes always run from 0 to 1; a value outside is drawn at the edge, and said so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from l2bench.report.colours import look, step
+from l2bench.report.data import Cell, Course, Curve, Matrix
+from l2bench.report.text import number, plural, rate, short_count, shorten
+
+WIDTH, HEIGHT = 260, 150
+LEFT, RIGHT, TOP, BOTTOM = 30, 8, 8, 26
+
+#: The same for the templates: where a panel's plot begins and ends.
+BOX = {
+    "width": WIDTH,
+    "height": HEIGHT,
+    "left": LEFT,
+    "right": WIDTH - RIGHT,
+    "top": TOP,
+    "bottom": HEIGHT - BOTTOM,
+}
+
+
+@dataclass(frozen=True)
+class Label:
+    """A text at a place; ``full`` is what it was shortened from."""
+
+    x: str
+    y: str
+    text: str
+    full: str = ""
+    anchor: str = "middle"
+
+
+@dataclass(frozen=True)
+class Square:
+    """A cell of the heat map; ``step`` is its place on the ramp, None where not measured."""
+
+    x: str
+    y: str
+    step: int | None
+    text: str
+    title: str
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """A matrix as squares; ``size`` is their side, ``gap`` the space for names at the left."""
+
+    width: int
+    height: int
+    across: int
+    down: int
+    rows: tuple[Label, ...]
+    columns: tuple[Label, ...]
+    squares: tuple[Square, ...]
+    tilt: int
+    numbers: bool
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One small chart of one task: thin lines are lifetimes, the thick one is their mean."""
+
+    task: str
+    colour: int
+    marker: str
+    bands: tuple[tuple[str, str], ...]
+    ticks_x: tuple[Label, ...]
+    rules_x: tuple[str, ...]
+    ticks_y: tuple[Label, ...]
+    thin: tuple[str, ...]
+    mean: str
+    marks: str
+    dashed: str
+    kept: str
+    title: str
+    note: str
+
+
+@dataclass(frozen=True)
+class Strip:
+    """A metric on its range: each lifetime's value, their mean, and the interval."""
+
+    low: str
+    high: str
+    points: tuple[str, ...]
+    mean: str
+    interval: tuple[str, str] | None
+    zero: str | None
+    title: str
+
+
+def swatch(task: str) -> dict[str, Any]:
+    """Return a task's colour index and the path of its marker, for legends and tables."""
+    colour, marker = look(task)
+    return {"colour": colour, "path": _mark(marker, 6, 6, 4.4)}
+
+
+def heat_map(matrix: Matrix) -> HeatMap:
+    """Return the heat map of a matrix; many tasks get small squares without numbers."""
+    count = len(matrix.columns)
+    across, down, letters = (58, 40, 26) if count <= 12 else (40, 28, 22)
+    if count > 24:
+        across, down, letters = 15, 15, 20
+    numbered = [f"{at + 1} {name}" for at, name in enumerate(matrix.columns)]
+    starts = [
+        row.label if row.learned is None else f"{row.learned + 1} {row.label}"
+        for row in matrix.rows
+    ]
+    left = 8 + round(6.6 * min(letters + 6, max(len(text) for text in starts)))
+    tilt = -90 if count > 24 else -40
+    longest = min(letters, max(len(text) for text in numbered))
+    reach = 6.6 * longest
+    top = round(14 + reach * (1.0 if count > 24 else 0.64))
+    squares = [
+        _square(left + j * across, top + i * down, row.label, matrix.columns[j], cell)
+        for i, row in enumerate(matrix.rows)
+        for j, cell in enumerate(row.cells)
+    ]
+    rows = [
+        Label(f"{left - 8}", f"{top + (i + 0.5) * down:.1f}", shorten(text, letters + 6), text)
+        for i, text in enumerate(starts)
+    ]
+    heads = [
+        Label(f"{left + (j + 0.5) * across:.1f}", f"{top - 8}", shorten(text, letters), text)
+        for j, text in enumerate(numbered)
+    ]
+    overhang = 10 if count > 24 else round(reach * 0.77)
+    return HeatMap(
+        width=left + count * across + max(10, overhang - across // 2),
+        height=top + len(matrix.rows) * down + 4,
+        across=across,
+        down=down,
+        rows=tuple(rows),
+        columns=tuple(heads),
+        squares=tuple(squares),
+        tilt=tilt,
+        numbers=count <= 24,
+    )
+
+
+def _square(x: int, y: int, row: str, column: str, cell: Cell) -> Square:
+    mean = cell.mean
+    where = f"{shorten(row, 80)}, on {shorten(column, 80)}"
+    if mean is None:
+        return Square(f"{x}", f"{y}", None, number(None), f"{where}: not measured")
+    parts = []
+    for point in cell.points:
+        spread = (
+            f", 95 % {rate(point.interval[0])} to {rate(point.interval[1])}"
+            if (point.interval)
+            else ""
+        )
+        parts.append(f"seed {point.seed}: {rate(point.value)} (n = {point.n}{spread})")
+    title = f"{where}: mean {rate(mean)} of {plural(len(parts), 'lifetime')}; {'; '.join(parts)}"
+    return Square(f"{x}", f"{y}", step(mean), rate(mean), title)
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """Places data in a panel: x from ``first`` to ``last``, y from 0 to 1."""
+
+    first: float
+    last: float
+
+    def x(self, value: float) -> float:
+        span = (self.last - self.first) or 1.0
+        return LEFT + 4 + (value - self.first) / span * (WIDTH - LEFT - RIGHT - 8)
+
+    def y(self, value: float) -> float:
+        inside = min(max(value, -0.03), 1.03)
+        return TOP + (1 - inside) * (HEIGHT - TOP - BOTTOM)
+
+    def path(self, points: Iterable[tuple[float, float | None]]) -> str:
+        """Return a polyline that breaks where a value is missing."""
+        parts, pen = [], "M"
+        for at, value in points:
+            if value is None:
+                pen = "M"
+                continue
+            parts.append(f"{pen}{self.x(at):.1f} {self.y(value):.1f}")
+            pen = "L"
+        return "".join(parts)
+
+    def marks(self, shape: str, points: Iterable[tuple[float, float | None]], size: float) -> str:
+        """Return one path with a marker at every point."""
+        known = [(at, value) for at, value in points if value is not None]
+        return "".join(_mark(shape, self.x(at), self.y(value), size) for at, value in known)
+
+    def ticks_y(self) -> tuple[Label, ...]:
+        return tuple(
+            Label(f"{LEFT - 6:.0f}", f"{self.y(value):.1f}", text)
+            for value, text in ((0.0, "0"), (0.5, "0.5"), (1.0, "1"))
+        )
+
+    def ticks_x(self, values: Sequence[int]) -> tuple[Label, ...]:
+        def anchor(at: int) -> str:
+            if len(values) < 2 or 0 < at < len(values) - 1:
+                return "middle"
+            return "start" if at == 0 else "end"
+
+        return tuple(
+            Label(f"{self.x(v):.1f}", f"{HEIGHT - 8:.0f}", short_count(v), "", anchor(at))
+            for at, v in enumerate(values)
+        )
+
+
+def curve_panel(curve: Curve, seeds: Sequence[int]) -> Panel:
+    """Return the panel of one task's checkpoints."""
+    colour, marker = look(curve.task)
+    frame = _Frame(curve.checkpoints[0], curve.checkpoints[-1])
+    means = [(float(c), cell.mean) for c, cell in zip(curve.checkpoints, curve.cells, strict=True)]
+    lines = [
+        [(float(c), cell.of(seed)) for c, cell in zip(curve.checkpoints, curve.cells, strict=True)]
+        for seed in seeds
+    ]
+    values = dict(zip(curve.checkpoints, curve.cells, strict=True))
+    chosen = [(float(c), values[c].of(seed)) for seed, c in curve.kept.items() if c in values]
+    visit = f", visit {curve.exposure + 1}" if curve.exposure else ""
+    return Panel(
+        task=curve.task,
+        colour=colour,
+        marker=marker,
+        bands=(),
+        ticks_x=frame.ticks_x(_spread(curve.checkpoints)),
+        rules_x=(),
+        ticks_y=frame.ticks_y(),
+        thin=tuple(frame.path(line) for line in lines) if len(seeds) > 1 else (),
+        mean=frame.path(means),
+        marks=frame.marks(marker, means, 2.6),
+        dashed="",
+        kept=frame.marks("ring", chosen, 4.5),
+        title=f"{curve.task}{visit}: performance at its checkpoints",
+        note=" ".join(filter(None, (visit.removeprefix(", "), _kept_note(curve.kept)))),
+    )
+
+
+def course_panel(course: Course, visits: int) -> Panel:
+    """Return the panel of one task over the whole lifetime, with its learning blocks marked."""
+    colour, marker = look(course.task)
+    frame = _Frame(0, max(visits, 1))
+    owns = set(course.own.values())
+    own = next(iter(owns)) if len(owns) == 1 else ()
+    bands = tuple((f"{frame.x(at):.1f}", f"{frame.x(at + 1) - frame.x(at):.1f}") for at in own)
+    rules = range(visits + 1) if visits <= 40 else ()
+    alone = [frame.path(line) for line in course.lines.values()]
+    return Panel(
+        task=course.task,
+        colour=colour,
+        marker=marker,
+        bands=bands,
+        ticks_x=frame.ticks_x(_spread(range(visits + 1))),
+        rules_x=tuple(f"{frame.x(at):.1f}" for at in rules),
+        ticks_y=frame.ticks_y(),
+        thin=tuple(path for path in alone if path) if len(alone) > 1 or not course.mean else (),
+        mean=frame.path(course.mean),
+        marks=frame.marks(marker, course.mean, 2.6),
+        dashed="".join(frame.path(points) for points in course.within),
+        kept="",
+        title=f"{course.task}: performance over the lifetime",
+        note="" if course.lines and any(course.lines.values()) else "not evaluated",
+    )
+
+
+def strip(metric: Mapping[str, Any]) -> Strip | None:
+    """Return a metric on its range; None where the range is open or there is no value."""
+    low, high = metric["range"]
+    if metric["mean"] is None or low is None or high is None or not low < high:
+        return None
+
+    def place(value: float) -> str:
+        inside = min(max((value - low) / (high - low), 0.0), 1.0)
+        return f"{6 + inside * 148:.1f}"
+
+    interval = None
+    if metric["low"] is not None and metric["high"] is not None:
+        interval = place(metric["low"]), place(metric["high"])
+    spread = (
+        f", 95 % interval {number(metric['low'])} to {number(metric['high'])}" if interval else ""
+    )
+    return Strip(
+        low=number(low).removesuffix(".00"),
+        high=number(high).removesuffix(".00"),
+        points=tuple(place(value) for value in metric["points"]),
+        mean=place(metric["mean"]),
+        interval=interval,
+        zero=place(0.0) if low < 0 < high else None,
+        title=f"mean {number(metric['mean'])}{spread}, on a range from {number(low)} to "
+        f"{number(high)}",
+    )
+
+
+def _kept_note(kept: Mapping[int, int]) -> str:
+    if not kept:
+        return ""
+    counts = {c: list(kept.values()).count(c) for c in sorted(set(kept.values()))}
+    if len(counts) == 1:
+        return f"kept: {short_count(next(iter(counts)))}"
+    return "kept: " + ", ".join(
+        f"{short_count(c)} ({n}\N{MULTIPLICATION SIGN})" for c, n in counts.items()
+    )
+
+
+def _spread(values: Sequence[int]) -> list[int]:
+    """Return the first, the last and, if there is room, the middle one of ascending values."""
+    if len(values) < 3:
+        return list(values)
+    return [values[0], values[len(values) // 2], values[-1]]
+
+
+def _mark(shape: str, x: float, y: float, r: float) -> str:
+    """Return a marker's outline as a path around (x, y)."""
+    if shape == "square":
+        return f"M{x - r:.1f} {y - r:.1f}h{2 * r:.1f}v{2 * r:.1f}h{-2 * r:.1f}z"
+    if shape == "triangle":
+        return f"M{x:.1f} {y - 1.2 * r:.1f}l{1.2 * r:.1f} {2.1 * r:.1f}h{-2.4 * r:.1f}z"
+    if shape == "diamond":
+        r *= 1.3
+        return f"M{x:.1f} {y - r:.1f}l{r:.1f} {r:.1f}l{-r:.1f} {r:.1f}l{-r:.1f} {-r:.1f}z"
+    return (
+        f"M{x - r:.1f} {y:.1f}a{r:.1f} {r:.1f} 0 1 0 {2 * r:.1f} 0"
+        f"a{r:.1f} {r:.1f} 0 1 0 {-2 * r:.1f} 0z"
+    )

@@ -1,0 +1,218 @@
+"""Where a report's numbers come from: header, warnings, cost, and what a rerun needs."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from l2bench.bundle.lifetime import columns
+from l2bench.bundle.reader import Bundle
+from l2bench.metrics.statistics import MINIMUM_FOR_INTERVAL
+from l2bench.report.text import count, duration, listing, plural, shorten
+
+#: Values and their names, in the order in which they are shown.
+Facts = list[tuple[str, str]]
+
+
+def header(bundles: Sequence[Bundle], summary: Mapping[str, Any]) -> Facts:
+    """Return what was run: agent, suite, seeds, division and coverage."""
+    manifest, suite = bundles[0].manifest, bundles[0].suite
+    counts = [bundle.manifest.counts for bundle in bundles]
+    blocks = sum(c.blocks_sealed for c in counts), sum(c.blocks_planned for c in counts)
+    episodes = sum(c.episodes_done for c in counts), sum(c.episodes_planned for c in counts)
+    deviations = sorted({d for b in bundles for d in b.manifest.suite.deviations})
+    division = sorted({bundle.manifest.suite.division for bundle in bundles})
+    facts = [
+        ("Agent", f"{shorten(manifest.agent.name)} {shorten(manifest.agent.version, 40)}"),
+        ("Suite", f"{suite.id} {shorten(suite.version, 40)}"),
+        ("Suite hash", short_hash(manifest.suite.suite_hash)),
+        ("Seeds", listing(summary["seeds"])),
+        ("Division", " and ".join(division)),
+        (
+            "Coverage",
+            f"{len(bundles)} of {plural(len(suite.seeds), 'lifetime')}, "
+            f"{count(blocks[0])} of {plural(blocks[1], 'block')}, "
+            f"{count(episodes[0])} of {plural(episodes[1], 'evaluation episode')}",
+        ),
+    ]
+    if deviations:
+        facts.insert(5, ("Deviations", listing(map(shorten, deviations), 20)))
+    return facts
+
+
+def short_hash(digest: str) -> str:
+    """Return the beginning of a digest, enough to tell suites apart by eye."""
+    head, _, tail = shorten(digest).rpartition(":")
+    return f"{head}:{tail[:12]}" if head else tail[:12]
+
+
+def warnings(bundles: Sequence[Bundle]) -> list[str]:
+    """Return what a reader should know before believing the numbers, one sentence each."""
+    found = []
+    suite, manifests = bundles[0].suite, [bundle.manifest for bundle in bundles]
+    missing = sorted(set(suite.seeds) - {m.seed.lifetime for m in manifests})
+    if missing:
+        found.append(f"Lifetimes of the suite that are missing here: seeds {listing(missing)}.")
+    if len(bundles) < MINIMUM_FOR_INTERVAL:
+        found.append(
+            f"{plural(len(bundles), 'lifetime')}: below {MINIMUM_FOR_INTERVAL} no interval is "
+            f"given, only the points."
+        )
+    if any(m.suite.division == "open" for m in manifests):
+        found.append("Open division: the suite was changed, so this cannot be ranked beside it.")
+    if any(m.fidelity == "aggregate" for m in manifests):
+        found.append("Some numbers were imported as aggregates; there are no raw rows behind them.")
+    discarded = sum(m.counts.discarded_attempts for m in manifests)
+    if discarded:
+        found.append(f"{plural(discarded, 'attempt')} at a block was discarded and repeated.")
+    versions = sorted({m.l2bench.version for m in manifests})
+    if len(versions) > 1:
+        found.append(f"The lifetimes were run by different releases: {listing(versions)}.")
+    for text in dict.fromkeys(str(w) for b in bundles for w in b.scores.get("warnings", ())):
+        seeds = [b.manifest.seed.lifetime for b in bundles if text in b.scores.get("warnings", ())]
+        where = "" if len(seeds) == len(bundles) else f" (seeds {listing(seeds)})"
+        found.append(f"{shorten(text, 400)}{where}")
+    return found
+
+
+def cost(bundles: Sequence[Bundle]) -> dict[str, Any]:
+    """Return what each lifetime spent, and their sum."""
+    rows, sums = [], [0.0] * 8
+    for bundle in bundles:
+        budget, counts = bundle.manifest.budget, bundle.manifest.counts
+        blocks = columns(bundle.lifetime.blocks)
+        learning = blocks["kind"] == "learn"
+        amounts = [
+            budget.wall_s,
+            float(blocks["wall_s"][learning].sum()),
+            float(blocks["wall_s"][~learning].sum()),
+            budget.cpu_s,
+            budget.env_steps_total,
+            budget.lx_done,
+            counts.episodes_done,
+            counts.discarded_attempts,
+        ]
+        sums = [total + amount for total, amount in zip(sums, amounts, strict=True)]
+        rows.append((f"seed {bundle.manifest.seed.lifetime}", _spent(amounts)))
+    return {"rows": rows, "total": _spent(sums) if len(rows) > 1 else None}
+
+
+def _spent(amounts: Sequence[float]) -> list[str]:
+    return [duration(a) for a in amounts[:4]] + [count(round(a)) for a in amounts[4:]]
+
+
+def provenance(bundles: Sequence[Bundle]) -> list[tuple[str, Facts]]:
+    """Return groups of facts for a rerun; what differs between lifetimes names its seeds."""
+    groups = [
+        ("Software", _merged(bundles, _software)),
+        ("Plugins", _merged(bundles, _plugins)),
+        ("Simulators and environments", _merged(bundles, _environments)),
+        ("Agent settings", _merged(bundles, lambda b: [_flat(b.agent.settings)])),
+        ("Agent, as it ran", _merged(bundles, lambda b: _segments(b, "agent"))),
+        ("Execution", _merged(bundles, lambda b: _segments(b, "execution"))),
+        ("Data", _merged(bundles, lambda b: _segments(b, "data"))),
+    ]
+    return [(title, facts) for title, facts in groups if facts]
+
+
+def digests(bundles: Sequence[Bundle]) -> list[tuple[str, Facts]]:
+    """Return the digests of suite, agent, and the tables of each lifetime."""
+    manifest = bundles[0].manifest
+    shared = [
+        ("suite", manifest.suite.suite_hash),
+        ("agent", manifest.agent.agent_hash),
+        ("seed derivation", manifest.seed.derivation),
+    ]
+    groups = [("Suite and agent", [(name, shorten(text)) for name, text in shared])]
+    for bundle in bundles:
+        tables = [
+            (f"{shorten(name, 60)}, {plural(ref.rows, 'row')}", shorten(ref.content_sha256))
+            for name, ref in sorted(bundle.manifest.tables.items())
+        ]
+        facts = [
+            ("bundle", shorten(bundle.folder.name)),
+            ("id", shorten(bundle.manifest.bundle_id)),
+        ]
+        groups.append((f"Seed {bundle.manifest.seed.lifetime}", facts + tables))
+    return groups
+
+
+def rerun(bundles: Sequence[Bundle]) -> str:
+    """Return the command that runs the same agent on the same suite and seeds again."""
+    card, manifest = bundles[0].agent, bundles[0].manifest
+    words = ["l2bench", "run", manifest.suite.id, f"agent={card.name}"]
+    words += [f"agent.settings.{key}={_value(value)}" for key, value in card.settings.items()]
+    seeds = sorted(bundle.manifest.seed.lifetime for bundle in bundles)
+    words.append(f"seeds={_value(seeds)}")
+    return " ".join(shlex.quote(word) for word in [*words, "-o", "rerun"])
+
+
+def _value(value: object) -> str:
+    """Return a setting as an override's value."""
+    if isinstance(value, str) and value.replace("_", "").replace("-", "").isalnum():
+        return value
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _software(bundle: Bundle) -> Iterable[Mapping[str, str]]:
+    for segment in bundle.provenance.segments:
+        yield {
+            "l2bench": bundle.manifest.l2bench.version,
+            "Python": segment.python,
+            "platform": segment.platform,
+            "CPU cores": str(segment.cpus),
+            **segment.packages,
+        }
+
+
+def _plugins(bundle: Bundle) -> Iterable[Mapping[str, str]]:
+    yield {
+        f"{plugin.kind.replace('_', ' ')} {plugin.name}": f"{plugin.distribution} {plugin.version}"
+        for plugin in bundle.manifest.plugins
+    }
+
+
+def _environments(bundle: Bundle) -> Iterable[Mapping[str, str]]:
+    for segment in bundle.provenance.segments:
+        yield _flat(segment.environments)
+
+
+def _segments(bundle: Bundle, part: str) -> Iterable[Mapping[str, str]]:
+    for segment in bundle.provenance.segments:
+        yield _flat(getattr(segment, part))
+
+
+def _flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Return nested settings as dotted keys with their values as text."""
+    flat: dict[str, str] = {}
+    for key, value in data.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{name}.") or {name: "none"}
+        elif isinstance(value, str):
+            flat[name] = value
+        else:
+            flat[name] = json.dumps(value, ensure_ascii=False)
+    return flat
+
+
+def _merged(
+    bundles: Sequence[Bundle], read: Callable[[Bundle], Iterable[Mapping[str, str]]]
+) -> Facts:
+    """Return each key with its value; where lifetimes differ, every value with its seeds."""
+    found: dict[str, dict[str, dict[int, None]]] = {}
+    for bundle in bundles:
+        for facts in read(bundle):
+            for key, value in facts.items():
+                seeds = found.setdefault(key, {}).setdefault(value, {})
+                seeds[bundle.manifest.seed.lifetime] = None
+    merged = []
+    for key, values in found.items():
+        texts = [
+            shorten(value, 400) + (f" (seeds {listing(seeds)})" if len(values) > 1 else "")
+            for value, seeds in values.items()
+        ]
+        merged.append((shorten(key), "; ".join(texts)))
+    return merged

@@ -1,0 +1,299 @@
+"""The words and tables of a report: header, summary, headline, tasks and all metrics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from l2bench.bundle.reader import Bundle
+from l2bench.report.charts import strip, swatch
+from l2bench.report.data import Curve, Lives, Matrix
+from l2bench.report.text import (
+    count,
+    listing,
+    number,
+    plural,
+    rate,
+    sentence_list,
+    short_count,
+    shorten,
+)
+from l2bench.suite import Suite
+
+#: Longer tables of metrics are cut, and say by how much.
+MOST_ROWS = 1000
+
+_DIRECTIONS = {
+    True: ("\N{UPWARDS ARROW}", "higher is better"),
+    False: ("\N{DOWNWARDS ARROW}", "lower is better"),
+    None: ("\N{MIDDLE DOT}", "neither is better"),
+}
+
+Metric = Mapping[str, Any]
+
+
+def direction(metric: Metric) -> tuple[str, str]:
+    """Return a metric's direction as a symbol and in words."""
+    return _DIRECTIONS[metric["higher_is_better"]]
+
+
+def headline(summary: Mapping[str, Any]) -> list[Metric]:
+    """Return the metrics that are shown first: the headline ones, else all of the lifetime."""
+    own = [metric for metric in summary["metrics"] if metric["scope"] == "lifetime"]
+    return [metric for metric in own if metric["headline"]] or own
+
+
+def spread(metric: Metric) -> str:
+    """Return the interval of a metric, or its points where there is none."""
+    if metric["mean"] is None:
+        return ""
+    if metric["low"] is not None and metric["high"] is not None:
+        return f"{number(metric['low'])} to {number(metric['high'])}"
+    points = sorted(metric["points"])
+    return f"{'point' if len(points) == 1 else 'points'} {listing(map(number, points))}"
+
+
+def reasons(metric: Metric, lifetimes: int) -> str:
+    """Return why a metric has no value, or has none in some lifetimes; empty where all have."""
+    if not metric["undefined_reasons"]:
+        return ""
+    text = "; ".join(shorten(str(reason)) for reason in metric["undefined_reasons"][:3])
+    lost = lifetimes - metric["n_lifetimes"]
+    return text if metric["mean"] is None else f"{plural(lost, 'lifetime')} without: {text}"
+
+
+def headline_rows(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of the headline table."""
+    total = summary["n_lifetimes"]
+    return [
+        {
+            "name": shorten(metric["name"]),
+            "id": shorten(metric["id"]),
+            "unit": shorten(metric["unit"]),
+            "mean": None if metric["mean"] is None else number(metric["mean"]),
+            "spread": spread(metric),
+            "note": metric["note"] if metric["mean"] is not None else None,
+            "symbol": direction(metric)[0],
+            "direction": direction(metric)[1],
+            "lifetimes": f"{metric['n_lifetimes']} of {total}",
+            "reason": reasons(metric, total),
+            "strip": strip(metric),
+        }
+        for metric in headline(summary)
+    ]
+
+
+def measure_name(suite: Suite) -> str:
+    """Return what performance means in this suite, to stand in a sentence."""
+    measures = {task.measure for task in suite.tasks}
+    if measures == {"success"}:
+        return "success rate"
+    if measures == {"accuracy"}:
+        return "accuracy"
+    if len(measures) == 1:
+        return shorten(f"{measures.pop()} on its range", 60)
+    return "performance"
+
+
+def measure_note(suite: Suite) -> str:
+    """Return how performance is brought to 0 to 1, in one sentence."""
+    if {task.measure for task in suite.tasks} <= {"success", "accuracy"}:
+        return f"Performance is the {measure_name(suite)}, from 0 to 1."
+    return (
+        "Performance is each task's score placed on its score range: 0 is the range's low end, 1 "
+        "its high end. The per-task table lists measures and ranges."
+    )
+
+
+def sentences(
+    bundles: Sequence[Bundle], summary: Mapping[str, Any], matrix: Matrix, learned: int
+) -> str:
+    """Return the summary of the whole page: two sentences with numbers."""
+    suite = bundles[0].suite
+    seeds = "seed" if len(bundles) == 1 else "seeds"
+    first = (
+        f"{shorten(bundles[0].manifest.agent.name)} learned {plural(learned, 'task')} of "
+        f"{suite.id} {shorten(suite.version, 40)} in {plural(len(bundles), 'lifetime')} "
+        f"({seeds} {listing(summary['seeds'])})."
+    )
+    known = [_phrase(metric) for metric in headline(summary)[:4] if metric["mean"] is not None]
+    unknown = [shorten(m["name"], 80) for m in headline(summary) if m["mean"] is None]
+    parts = [sentence_list(known)] if known else []
+    course = _before_and_after(matrix, measure_name(suite))
+    if course:
+        parts.append(course)
+    if not parts:
+        return f"{first} No headline metric has a value; the reasons are in the table below."
+    if unknown:
+        parts.append(f"{listing(unknown, 3)} {'is' if len(unknown) == 1 else 'are'} undefined")
+    text = "; ".join(parts)
+    return f"{first} {text[0].upper()}{text[1:]}."
+
+
+def _phrase(metric: Metric) -> str:
+    name = shorten(metric["name"], 80)
+    if metric["low"] is None or metric["high"] is None:
+        return f"{name} is {number(metric['mean'])}"
+    low, high = number(metric["low"]), number(metric["high"])
+    return f"{name} is {number(metric['mean'])} (95 % interval {low} to {high})"
+
+
+def _before_and_after(matrix: Matrix, what: str) -> str:
+    """Return the mean performance right after learning and at the end, over the same tasks."""
+    if not matrix.rows:
+        return ""
+    pairs = []
+    for column in range(len(matrix.columns)):
+        fresh, last = matrix.after_learning(column).mean, matrix.rows[-1].cells[column].mean
+        if fresh is not None and last is not None:
+            pairs.append((fresh, last))
+    if not pairs:
+        return ""
+    fresh, last = (math.fsum(part) / len(pairs) for part in zip(*pairs, strict=True))
+    return (
+        f"the mean {what} is {rate(fresh)} right after a task is learned and {rate(last)} at the "
+        f"end of the lifetime ({plural(len(pairs), 'task')} measured at both)"
+    )
+
+
+def task_table(lives: Lives, summary: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the per-task table: what each task is, how it fared, and its own metrics."""
+    metrics = [m for m in summary["metrics"] if m["scope"] == "task" and m["source"] is None]
+    known = {(m["id"], m["task"]): m for m in metrics}
+    ids = dict.fromkeys(m["id"] for m in metrics if m["mean"] is not None)
+    heads = {m["id"]: m for m in reversed(metrics)}
+    chosen = [
+        {
+            "id": shorten(id),
+            "name": shorten(heads[id]["name"]),
+            "symbol": direction(heads[id])[0],
+            "direction": direction(heads[id])[1],
+        }
+        for id in ids
+    ]
+    suite = lives.lifetimes[0].suite
+    kept = any(curve.kept for curve in lives.curves)
+    rows = []
+    for at in lives.order(0):
+        task = suite.tasks[at]
+        low, high = task.score_range
+        rows.append(
+            {
+                "task": task.id,
+                "swatch": swatch(task.id),
+                "measure": shorten(task.measure, 60),
+                "range": f"{number(low).removesuffix('.00')} to {number(high).removesuffix('.00')}",
+                "learned": _learned(suite, at),
+                "kept": _kept(lives.curves, task.id) if kept else None,
+                **_course(lives, at),
+                "metrics": [_task_value(known.get((id, task.id))) for id in ids],
+            }
+        )
+    return {"heads": chosen, "rows": rows, "kept": kept}
+
+
+def _learned(suite: Suite, task: int) -> str | None:
+    learning = suite.tasks[task].learning
+    if learning is None:
+        return None
+    return f"{count(learning.amount)} {learning.unit} from {learning.source}"
+
+
+def _kept(curves: Sequence[Curve], task: str) -> str | None:
+    values = [c for curve in curves if curve.task == task for c in curve.kept.values()]
+    return listing(map(short_count, values)) or None
+
+
+def _course(lives: Lives, task: int) -> dict[str, Any]:
+    """Return a task's performance before learning, right after, and at the end, over lifetimes."""
+    name = lives.names[task]
+    found: dict[str, list[float]] = {"before": [], "after": [], "end": [], "change": []}
+    for matrix in lives.alone.values():
+        column = matrix.columns.index(name)
+        first = matrix.rows[0] if matrix.rows else None
+        early = first.cells[column].mean if first and first.learned is None else None
+        fresh = matrix.after_learning(column).mean
+        last = matrix.rows[-1].cells[column].mean if matrix.rows else None
+        change = last - fresh if last is not None and fresh is not None else None
+        for key, value in (("before", early), ("after", fresh), ("end", last), ("change", change)):
+            found[key] += [value] if value is not None else []
+    return {
+        key: rate(math.fsum(values) / len(values)) if values else None
+        for key, values in found.items()
+    }
+
+
+def _task_value(metric: Metric | None) -> dict[str, Any]:
+    if metric is None:
+        return {"value": None, "reason": "not given by the metric set"}
+    if metric["mean"] is None:
+        return {"value": None, "reason": "; ".join(map(str, metric["undefined_reasons"][:3]))}
+    return {"value": number(metric["mean"]), "reason": "", "spread": spread(metric)}
+
+
+def metric_tables(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """Return every value by metric, and what is undefined by metric and reason."""
+    total = summary["n_lifetimes"]
+    known = [metric for metric in summary["metrics"] if metric["mean"] is not None]
+    values = [
+        {
+            "id": metric["id"],
+            "about": _about(metric),
+            "mean": number(metric["mean"]),
+            "spread": spread(metric),
+            "lifetimes": f"{metric['n_lifetimes']} of {total}",
+        }
+        for metric in known
+    ]
+    gaps = _gaps(summary["metrics"], total)
+    heads = {
+        metric["id"]: {
+            "id": shorten(metric["id"]),
+            "name": shorten(metric["name"]),
+            "unit": shorten(metric["unit"]),
+            "direction": " ".join(direction(metric)),
+        }
+        for metric in summary["metrics"]
+    }
+    return {
+        "defined": _by_metric(values[:MOST_ROWS], heads),
+        "defined_cut": max(0, len(values) - MOST_ROWS),
+        "undefined": _by_metric(gaps[:MOST_ROWS], heads),
+        "undefined_cut": max(0, len(gaps) - MOST_ROWS),
+    }
+
+
+def _by_metric(
+    rows: Iterable[dict[str, Any]], heads: Mapping[str, dict[str, Any]]
+) -> list[dict[str, Any]]:
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(row["id"], []).append(row)
+    return [{**heads[id], "rows": members} for id, members in groups.items()]
+
+
+def _about(metric: Metric) -> str:
+    if metric["task"] is None:
+        return "lifetime"
+    if metric["source"] is None:
+        return shorten(metric["task"])
+    return f"{shorten(metric['source'])} \N{RIGHTWARDS ARROW} {shorten(metric['task'])}"
+
+
+def _gaps(metrics: Iterable[Metric], total: int) -> list[dict[str, Any]]:
+    """Return one row per metric and reason, with the tasks or pairs it concerns."""
+    groups: dict[tuple[str, str], list[tuple[str, int]]] = {}
+    for metric in metrics:
+        lost = total - metric["n_lifetimes"]
+        for reason in metric["undefined_reasons"]:
+            groups.setdefault((metric["id"], str(reason)), []).append((_about(metric), lost))
+    return [
+        {
+            "id": id,
+            "reason": shorten(reason, 400),
+            "about": listing([about for about, _ in members], 6),
+            "lifetimes": f"{max(lost for _, lost in members)} of {total}",
+        }
+        for (id, reason), members in groups.items()
+    ]

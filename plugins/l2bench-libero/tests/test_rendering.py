@@ -1,0 +1,52 @@
+"""Which OpenGL backend is taken, and what is said when none works; nothing is rendered here."""
+
+import pytest
+
+from l2bench.errors import Unsupported, UsageError
+from l2bench_libero import rendering
+
+
+@pytest.fixture
+def working(monkeypatch):
+    """Return a function that decides which backends work."""
+    monkeypatch.delenv("MUJOCO_GL", raising=False)
+
+    def decide(*names):
+        answers = {name: "" for name in names}
+        monkeypatch.setattr(rendering, "probe", lambda name: answers.get(name, "no library"))
+
+    return decide
+
+
+def test_egl_before_osmesa(working):
+    working("egl", "osmesa")
+    assert rendering.backend() == "egl"
+    working("osmesa")
+    assert rendering.backend() == "osmesa"
+
+
+def test_the_users_choice_comes_first(working, monkeypatch):
+    working("egl", "osmesa")
+    monkeypatch.setenv("MUJOCO_GL", "OSMesa")
+    assert rendering.backend() == "osmesa"
+
+
+def test_what_was_tried_is_named(working, monkeypatch):
+    working()
+    with pytest.raises(Unsupported, match=r"\(egl: no library; osmesa: no library\); install"):
+        rendering.backend()
+    monkeypatch.setenv("MUJOCO_GL", "egl")
+    with pytest.raises(Unsupported, match=r"\(egl: no library\).*, unset MUJOCO_GL"):
+        rendering.backend()
+
+
+@pytest.mark.parametrize("name", ["glfw", "disable", "elg"])
+def test_backends_that_cannot_render_off_screen_are_refused(working, monkeypatch, name):
+    working("egl")
+    monkeypatch.setenv("MUJOCO_GL", name)
+    with pytest.raises(UsageError, match=f"unset, egl or osmesa; it is '{name}'"):
+        rendering.backend()
+
+
+def test_a_probe_reports_the_reason():
+    assert "nonsense" in rendering.probe("nonsense")

@@ -1,0 +1,111 @@
+"""The suite model: what it accepts, what it refuses and in which words, and its hash."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from support import probe_suite
+from hypothesis import given
+from hypothesis import strategies as st
+
+from l2bench.errors import UsageError
+from l2bench.suite import Learning, Suite, judge
+
+
+def refusal(data: dict, *changes: tuple[str, object]) -> str:
+    data = copy.deepcopy(data)
+    for path, new in changes:
+        *parents, last = path.split(".")
+        at = data
+        for key in parents:
+            at = at[int(key)] if isinstance(at, list) else at[key]
+        at[last] = new
+    with pytest.raises(UsageError) as caught:
+        judge(Suite, data, "suite.yaml")
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.fixture
+def data() -> dict:
+    return probe_suite().resolved()
+
+
+def test_resolved_form_is_a_fixed_point(data):
+    assert judge(Suite, data, "again").resolved() == data
+
+
+def test_unknown_key_names_the_nearest(data):
+    text = refusal(data, ("scenario.episode", 5))
+    assert "scenario.episode" in text
+    assert "did you mean 'episodes'" in text
+
+
+def test_unknown_key_inside_a_task_names_the_nearest(data):
+    text = refusal(data, ("tasks.1.horizont", 5))
+    assert "tasks.1.horizont" in text
+    assert "did you mean 'horizon'" in text
+
+
+def test_unknown_task_in_the_order_names_the_nearest(data):
+    text = refusal(data, ("scenario.order", ["task-1", "tsk-2"]))
+    assert "unknown task 'tsk-2' (did you mean 'task-2'?)" in text
+
+
+@pytest.mark.parametrize(
+    ("path", "new", "words"),
+    [
+        ("seeds", [1, 1], "seeds must be unique"),
+        ("seeds", [], "seeds"),
+        ("tasks.0.id", "task-2", "task ids must be unique; given twice: task-2"),
+        ("tasks.0.id", "../etc", "tasks.0.id"),
+        ("tasks.0.score_range", [1.0, 0.0], "score_range must ascend"),
+        ("tasks.0.learning.unit", "epochs", "metered in steps or episodes, not epochs"),
+        ("tasks.0.learning.checkpoints", [2, 1], "checkpoints must ascend"),
+        ("tasks.0.learning.checkpoints", [99], "beyond amount"),
+        ("tasks.0.learning", None, "is learned but has no learning section"),
+        ("scenario.kind", "blocks", "blocks belong to scenarios of kind 'blocks'"),
+        ("scenario.kind", "sequentiel", "sequential"),
+        ("tasks", [], "tasks"),
+    ],
+)
+def test_refusals_name_what_is_wrong(data, path, new, words):
+    assert words in refusal(data, (path, new))
+
+
+def test_every_expands_to_the_checkpoints():
+    learning = Learning(source="demonstrations", unit="epochs", amount=50, every=5)
+    assert learning.checkpoints == tuple(range(0, 51, 5))
+
+
+def test_every_must_divide_the_amount():
+    with pytest.raises(UsageError, match="must divide"):
+        judge(Learning, {"source": "samples", "unit": "epochs", "amount": 7, "every": 2}, "x")
+
+
+def test_title_stays_out_of_the_hash_and_everything_else_is_in_it(data):
+    base = judge(Suite, data, "x").hash
+    assert judge(Suite, {**data, "title": "Other", "description": "o"}, "x").hash == base
+    for key, new in (("seeds", [3]), ("version", "2"), ("metrics", ["l2bench/libero"])):
+        assert judge(Suite, {**data, key: new}, "x").hash != base
+    scenario = {**data["scenario"], "episodes": 6}
+    assert judge(Suite, {**data, "scenario": scenario}, "x").hash != base
+
+
+def test_the_hash_is_stable_over_releases():
+    """A golden value: it moves only when the resolved form of a suite changes."""
+    assert probe_suite().hash == (
+        "sha256:16687d7fde5a1582819e28c6bcf0fd5c362c1b389ce8b07476d07ce4ea2ffa58"
+    )
+
+
+@given(st.text(max_size=30))
+def test_index_refuses_any_other_name_in_one_line(name):
+    suite = probe_suite()
+    known = [task.id for task in suite.tasks]
+    if name in known:
+        assert suite.tasks[suite.index(name)].id == name
+    else:
+        with pytest.raises(UsageError, match="unknown task"):
+            suite.index(name)
