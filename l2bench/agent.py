@@ -6,15 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from l2bench.environment import Observation, Spaces
+from l2bench.lesson import Lesson
 from l2bench.suite import Model, Source
-
-if TYPE_CHECKING:
-    from l2bench.lesson import Lesson
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import numpy as np
 from l2bench.agent import Acting, Agent, Life
 from l2bench.bundle.writer import BundleWriter, now
 from l2bench.cast import Cast
-from l2bench.errors import L2benchError, RunFailed
+from l2bench.errors import BudgetExceeded, L2benchError, RunFailed
 from l2bench.evaluation import Episode, LocalPool, Outcome, WorkerPool, test_samples
 from l2bench.lesson import DemonstrationLesson, InteractionLesson, Lesson, SampleLesson
 from l2bench.scenario import Block, learning_of, plan
@@ -323,6 +323,8 @@ class LifetimeRunner:
         """Turn whatever a plugin raises into one line; its traceback goes into events.jsonl."""
         try:
             yield
+        except BudgetExceeded as error:
+            raise RunFailed(f"{doing} with agent '{self.cast.agent_name}': {error}") from None
         except L2benchError as error:
             cause = f"{error.__cause__}" if error.__cause__ else None
             if cause:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from support import probe_suite
 from hypothesis import given
 from hypothesis import strategies as st
+from support import probe_suite
 
 from l2bench.scenario import plan, task_order
 

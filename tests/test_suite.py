@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 
 import pytest
-from support import probe_suite
 from hypothesis import given
 from hypothesis import strategies as st
+from support import probe_suite
 
 from l2bench.errors import UsageError
 from l2bench.suite import Learning, Suite, judge

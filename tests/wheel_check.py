@@ -27,4 +27,4 @@ missing += [
 assert not missing, f"not in the wheel: {missing}"
 assert "torch" not in sys.modules, "the core imports torch"
 assert "mujoco" not in sys.modules, "the core imports a simulator"
-print(f"wheel complete: {installed}")
+sys.stdout.write(f"wheel complete: {installed}\n")

@@ -39,16 +39,7 @@ class Bundle:
             Incomplete: if the run has not finished.
             Unsupported: if a table is missing, damaged or of another schema.
         """
-        if self.settled and self.manifest.status != "complete":
-            sealed, planned = (
-                self.manifest.counts.blocks_sealed,
-                self.manifest.counts.blocks_planned,
-            )
-            raise Incomplete(
-                f"{self.folder} is {self.manifest.status} ({sealed} of {planned} blocks recorded "
-                f"in its manifest); finish it with: l2bench run ... -o "
-                f"{self.folder.parent} --resume"
-            )
+        self._refuse_unfinished()
         tables = {
             name: read_table(self.folder, name) for name in ("blocks", "episodes", "learning")
         }
@@ -61,8 +52,22 @@ class Bundle:
 
     @cached_property
     def scores(self) -> dict[str, Any]:
-        """The stored scores as plain data."""
+        """The stored scores as plain data.
+
+        Raises:
+            Incomplete: if the run has not finished.
+        """
+        self._refuse_unfinished()
         return read_json(self.folder / "scores.json")
+
+    def _refuse_unfinished(self) -> None:
+        if self.settled and self.manifest.status != "complete":
+            counts = self.manifest.counts
+            raise Incomplete(
+                f"{self.folder} is {self.manifest.status} ({counts.blocks_sealed} of "
+                f"{counts.blocks_planned} blocks recorded in its manifest); finish it with: "
+                f"l2bench run ... -o {self.folder.parent} --resume"
+            )
 
 
 def read_bundle(folder: Path, *, tables_only: bool = False) -> Bundle:

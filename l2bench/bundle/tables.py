@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 _TIME = pa.timestamp("us", tz="UTC")
@@ -119,7 +120,9 @@ def concatenate(name: str, parts: Sequence[pa.Table]) -> pa.Table:
     """Return the parts as one table, in key order, with unified dictionaries."""
     whole = pa.concat_tables(parts) if parts else table(name, [])
     whole = whole.unify_dictionaries().combine_chunks()
-    return whole.sort_by([(key, "ascending") for key in KEYS[name]])
+    keys = pa.table({key: whole[key].cast(_plain(whole[key].type)) for key in KEYS[name]})
+    order = pc.sort_indices(keys, sort_keys=[(key, "ascending") for key in KEYS[name]])
+    return whole.take(order).combine_chunks()
 
 
 def _plain(dtype: pa.DataType) -> pa.DataType:

@@ -162,7 +162,11 @@ class BundleWriter:
             file.write(line + "\n")
 
     def set_status(self, status: str) -> None:
-        """Replace the manifest with one of this status and the present counts."""
+        """Replace the manifest with one of this status and the counts of the journal.
+
+        The journal is read again, since an interrupt may come between its line and our count.
+        """
+        self._read_journal()
         self._update(status=status)
         self._write_manifest()
 
@@ -179,6 +183,7 @@ class BundleWriter:
         try:
             tables = {name: self._write_table(name) for name in SCHEMAS}
             self._update(tables=tables)
+            self._write_manifest()  # the scores name the tables they come from
             write_json(self.folder / "scores.json", scores(self.folder))
             self.event("finalise")
             self._write_checksums()
@@ -248,7 +253,7 @@ class BundleWriter:
         if kept != text:
             self.event("journal_cut", kept_blocks=len(found))
             write_atomically(path, kept.encode())
-        self.sealed = found
+        self.sealed, self.head = found, GENESIS
         for sealed in found:
             self.head = hashlib.sha256((self.head + sealed.line).encode()).hexdigest()
 

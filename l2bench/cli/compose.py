@@ -121,6 +121,9 @@ def _config_folders(registry: Registry) -> list[Path]:
 
 
 def _first_line(error: BaseException) -> str:
+    problem, mark = getattr(error, "problem", None), getattr(error, "problem_mark", None)
+    if problem and mark:
+        return f"{problem} in line {mark.line + 1}"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return "; ".join(lines[:2]) or type(error).__name__
 

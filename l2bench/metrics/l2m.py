@@ -6,6 +6,7 @@ which of the two is followed where they differ; docs/metrics.md lists the differ
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -69,6 +70,11 @@ def score(log: Log, experts: Sequence[Log] = (), settings: Settings = L2METRICS)
     Raises:
         UsageError: if the given data ranges do not fit the tasks.
     """
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _score(log, experts, settings)
+
+
+def _score(log: Log, experts: Sequence[Log], settings: Settings) -> L2MScores:
     processed = preprocess(log, experts, settings)
     work = _Work(processed, settings)
     moves = transfers(processed.log, work.regimes.terminal, work.evaluations, settings)
@@ -243,7 +249,13 @@ def _averaged(
 ) -> Value:
     if not len(members):
         return undefined(id, reason or "no value", task=task)
-    return Value(id, float(np.mean(members)), len(members), task=task)
+    return _bounded(id, float(np.mean(members)), len(members), task)
+
+
+def _bounded(id: str, value: float, n: int, task: str | None = None) -> Value:
+    if not math.isfinite(value):
+        return undefined(id, "the values are too large to add", task=task)
+    return Value(id, value, n, task=task)
 
 
 def _combined(id: str, members: Iterable[Value], settings: Settings, empty: str) -> Value:
@@ -252,10 +264,11 @@ def _combined(id: str, members: Iterable[Value], settings: Settings, empty: str)
     known = [member.value for member in listed if member.value is not None]
     if not known:
         reasons = list(dict.fromkeys(m.reason for m in listed if m.reason is not None))
-        more = f" (and {len(reasons) - 1} more reasons)" if len(reasons) > 1 else ""
+        others = len(reasons) - 1
+        more = f" (and {others} more reason{'s' * (others > 1)})" if others > 0 else ""
         return undefined(id, reasons[0] + more if reasons else empty)
     combine = np.mean if settings.aggregate == "mean" else np.median
-    return Value(id, float(combine(known)), len(known))
+    return _bounded(id, float(combine(known)), len(known))
 
 
 def _lifetime(
@@ -272,7 +285,7 @@ def _lifetime(
         ):
             pooled = [x for scores in tasks.values() for x in _flat(getattr(scores, kind))]
             if pooled:
-                values[id] = Value(id, float(np.mean(pooled)), len(pooled))
+                values[id] = _bounded(id, float(np.mean(pooled)), len(pooled))
     learned = {task for task, scores in tasks.items() if scores.learning_rows}
     for direction in DIRECTIONS:
         for method in METHODS:

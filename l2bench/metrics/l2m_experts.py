@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -97,7 +98,10 @@ def compare(
 def _relative(learner: Curve, expert: Curve) -> float | None:
     rows = min(len(learner.value), len(expert.value))
     total = float(expert.value[:rows].sum())
-    return float(learner.value[:rows].sum()) / total if total != 0 else None
+    if total == 0:
+        return None
+    value = float(learner.value[:rows].sum()) / total
+    return value if math.isfinite(value) else None
 
 
 def _efficiency(
@@ -126,7 +130,10 @@ def _efficiency(
         else:
             hopeless = not settings.eligible_only and (height < FAR_BELOW * peak or learner.falls)
             value = 0.0 if hopeless else (height / peak) * (count / steps)
-            entries.append(Efficiency(height, steps, peak, count, value))
+            if math.isfinite(value):
+                entries.append(Efficiency(height, steps, peak, count, value))
+            else:
+                reason = f"the saturation of the expert of task {task} is too close to zero"
     return tuple(entries), None if entries else reason
 
 

@@ -7,6 +7,7 @@ forward if the source is learned before the target ever is, else backward.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -165,13 +166,12 @@ class _Work:
     ) -> None:
         """Add one transfer, refused with this reason if there is one."""
         p1, p2 = (float(self.terminal[end]) for end in ends)
-        contrast_reason = ratio_reason = refusal
-        if refusal is None:
-            if self.settings.nonnegative and min(p1, p2) < 0:
-                contrast_reason = ratio_reason = "a performance is negative"
-            else:
-                contrast_reason = None if p1 + p2 != 0 else "the two performances sum to zero"
-                ratio_reason = None if p1 != 0 else "the performance before is zero"
+        if refusal is None and self.settings.nonnegative and min(p1, p2) < 0:
+            refusal = "a performance is negative"
+        contrast, contrast_reason = _quotient(
+            p2 - p1, p2 + p1, refusal, "the two performances sum to zero"
+        )
+        ratio, ratio_reason = _quotient(p2, p1, refusal, "the performance before is zero")
         self.found.append(
             Transfer(
                 sources=tuple(self.log.tasks[s] for s in sources),
@@ -179,8 +179,8 @@ class _Work:
                 direction=direction,
                 before=ends[0],
                 after=ends[1],
-                contrast=None if contrast_reason else (p2 - p1) / (p2 + p1),
-                ratio=None if ratio_reason else p2 / p1,
+                contrast=contrast,
+                ratio=ratio,
                 contrast_reason=contrast_reason,
                 ratio_reason=ratio_reason,
                 learned_target=target in self.first,
@@ -247,6 +247,16 @@ class _Work:
         if any(regimes[0] < r < regimes[-1] for r in useful):
             return "not kept: another task was learned between the same two evaluations"
         return f"task {names[1]} was not evaluated after task {names[0]} was learned"
+
+
+def _quotient(
+    above: float, below: float, refusal: str | None, zero: str
+) -> tuple[float | None, str | None]:
+    """Return above / below, or why it is undefined."""
+    if refusal is not None or below == 0:
+        return None, refusal or zero
+    value = above / below
+    return (value, None) if math.isfinite(value) else (None, "the quotient is too large")
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -76,6 +76,7 @@ class Panel:
     rules_x: tuple[str, ...]
     ticks_y: tuple[Label, ...]
     thin: tuple[str, ...]
+    faint: bool
     mean: str
     marks: str
     dashed: str
@@ -106,19 +107,16 @@ def swatch(task: str) -> dict[str, Any]:
 def heat_map(matrix: Matrix) -> HeatMap:
     """Return the heat map of a matrix; many tasks get small squares without numbers."""
     count = len(matrix.columns)
-    across, down, letters = (58, 40, 26) if count <= 12 else (40, 28, 22)
+    across, down, letters = (62, 42, 26) if count <= 12 else (40, 28, 22)
     if count > 24:
         across, down, letters = 15, 15, 20
-    numbered = [f"{at + 1} {name}" for at, name in enumerate(matrix.columns)]
-    starts = [
-        row.label if row.learned is None else f"{row.learned + 1} {row.label}"
-        for row in matrix.rows
-    ]
-    left = 8 + round(6.6 * min(letters + 6, max(len(text) for text in starts)))
+    numbered = [_numbered(matrix, name, at) for at, name in enumerate(matrix.columns)]
+    starts = [_numbered(matrix, row.label, row.learned, "after ") for row in matrix.rows]
+    left = 8 + round(7.0 * min(letters + 6, max(len(text) for text in starts)))
     tilt = -90 if count > 24 else -40
     longest = min(letters, max(len(text) for text in numbered))
-    reach = 6.6 * longest
-    top = round(14 + reach * (1.0 if count > 24 else 0.64))
+    reach = 7.2 * longest
+    top = round(20 + reach * (1.0 if count > 24 else 0.64))
     squares = [
         _square(left + j * across, top + i * down, row.label, matrix.columns[j], cell)
         for i, row in enumerate(matrix.rows)
@@ -144,6 +142,13 @@ def heat_map(matrix: Matrix) -> HeatMap:
         tilt=tilt,
         numbers=count <= 24,
     )
+
+
+def _numbered(matrix: Matrix, text: str, column: int | None, before: str = "") -> str:
+    """Return a name with its place in the order of learning, unless it is a place itself."""
+    if column is None or not matrix.aligned:
+        return text
+    return f"{before}{column + 1} {text.removeprefix(before)}"
 
 
 def _square(x: int, y: int, row: str, column: str, cell: Cell) -> Square:
@@ -200,16 +205,14 @@ class _Frame:
             for value, text in ((0.0, "0"), (0.5, "0.5"), (1.0, "1"))
         )
 
-    def ticks_x(self, values: Sequence[int]) -> tuple[Label, ...]:
-        def anchor(at: int) -> str:
-            if len(values) < 2 or 0 < at < len(values) - 1:
-                return "middle"
-            return "start" if at == 0 else "end"
-
-        return tuple(
-            Label(f"{self.x(v):.1f}", f"{HEIGHT - 8:.0f}", short_count(v), "", anchor(at))
-            for at, v in enumerate(values)
-        )
+    def ticks_x(self, values: Sequence[int], unit: str) -> tuple[Label, ...]:
+        """Return labels at the values; the last one carries the unit."""
+        labels = [
+            Label(f"{self.x(value):.1f}", f"{HEIGHT - 8}", short_count(value))
+            for value in values[:-1]
+        ]
+        last = f"{short_count(values[-1])} {unit}".strip()
+        return (*labels, Label(f"{WIDTH - RIGHT}", f"{HEIGHT - 8}", last, anchor="end"))
 
 
 def curve_panel(curve: Curve, seeds: Sequence[int]) -> Panel:
@@ -229,16 +232,17 @@ def curve_panel(curve: Curve, seeds: Sequence[int]) -> Panel:
         colour=colour,
         marker=marker,
         bands=(),
-        ticks_x=frame.ticks_x(_spread(curve.checkpoints)),
+        ticks_x=frame.ticks_x(_spread(curve.checkpoints), curve.unit),
         rules_x=(),
         ticks_y=frame.ticks_y(),
         thin=tuple(frame.path(line) for line in lines) if len(seeds) > 1 else (),
+        faint=True,
         mean=frame.path(means),
         marks=frame.marks(marker, means, 2.6),
         dashed="",
         kept=frame.marks("ring", chosen, 4.5),
         title=f"{curve.task}{visit}: performance at its checkpoints",
-        note=" ".join(filter(None, (visit.removeprefix(", "), _kept_note(curve.kept)))),
+        note=", ".join(filter(None, (visit.removeprefix(", "), _kept_note(curve.kept)))),
     )
 
 
@@ -251,17 +255,24 @@ def course_panel(course: Course, visits: int) -> Panel:
     bands = tuple((f"{frame.x(at):.1f}", f"{frame.x(at + 1) - frame.x(at):.1f}") for at in own)
     rules = range(visits + 1) if visits <= 40 else ()
     alone = [frame.path(line) for line in course.lines.values()]
+    fresh = [
+        point
+        for seed, line in course.lines.items()
+        for point in line
+        if point[0] - 1 in course.own[seed]
+    ]
     return Panel(
         task=course.task,
         colour=colour,
         marker=marker,
         bands=bands,
-        ticks_x=frame.ticks_x(_spread(range(visits + 1))),
+        ticks_x=frame.ticks_x(_spread(range(visits + 1)), "learned"),
         rules_x=tuple(f"{frame.x(at):.1f}" for at in rules),
         ticks_y=frame.ticks_y(),
         thin=tuple(path for path in alone if path) if len(alone) > 1 or not course.mean else (),
+        faint=bool(course.mean),
         mean=frame.path(course.mean),
-        marks=frame.marks(marker, course.mean, 2.6),
+        marks=frame.marks(marker, course.mean or fresh, 2.6),
         dashed="".join(frame.path(points) for points in course.within),
         kept="",
         title=f"{course.task}: performance over the lifetime",
@@ -277,7 +288,7 @@ def strip(metric: Mapping[str, Any]) -> Strip | None:
 
     def place(value: float) -> str:
         inside = min(max((value - low) / (high - low), 0.0), 1.0)
-        return f"{6 + inside * 148:.1f}"
+        return f"{8 + inside * 184:.1f}"
 
     interval = None
     if metric["low"] is not None and metric["high"] is not None:
@@ -300,12 +311,8 @@ def strip(metric: Mapping[str, Any]) -> Strip | None:
 def _kept_note(kept: Mapping[int, int]) -> str:
     if not kept:
         return ""
-    counts = {c: list(kept.values()).count(c) for c in sorted(set(kept.values()))}
-    if len(counts) == 1:
-        return f"kept: {short_count(next(iter(counts)))}"
-    return "kept: " + ", ".join(
-        f"{short_count(c)} ({n}\N{MULTIPLICATION SIGN})" for c, n in counts.items()
-    )
+    low, high = min(kept.values()), max(kept.values())
+    return f"kept at {short_count(low)}" + (f" to {short_count(high)}" if low < high else "")
 
 
 def _spread(values: Sequence[int]) -> list[int]:

@@ -121,6 +121,11 @@ class Course:
     mean: tuple[tuple[int, float], ...]
     within: tuple[tuple[tuple[float, float], ...], ...]
 
+    def of(self, seed: int, visits: int) -> float | None:
+        """Return one lifetime's last evaluation after so many learning blocks."""
+        found = [value for at, value in self.lines[seed] if at == visits]
+        return found[-1] if found else None
+
 
 @dataclass(frozen=True)
 class Lives:

@@ -10,7 +10,7 @@ from typing import Any
 from l2bench.bundle.lifetime import columns
 from l2bench.bundle.reader import Bundle
 from l2bench.metrics.statistics import MINIMUM_FOR_INTERVAL
-from l2bench.report.text import count, duration, listing, plural, shorten
+from l2bench.report.text import count, duration, listing, of_seeds, plural, shorten
 
 #: Values and their names, in the order in which they are shown.
 Facts = list[tuple[str, str]]
@@ -54,25 +54,28 @@ def warnings(bundles: Sequence[Bundle]) -> list[str]:
     suite, manifests = bundles[0].suite, [bundle.manifest for bundle in bundles]
     missing = sorted(set(suite.seeds) - {m.seed.lifetime for m in manifests})
     if missing:
-        found.append(f"Lifetimes of the suite that are missing here: seeds {listing(missing)}.")
+        found.append(f"Lifetimes of the suite that are missing here: {of_seeds(missing)}.")
     if len(bundles) < MINIMUM_FOR_INTERVAL:
         found.append(
             f"{plural(len(bundles), 'lifetime')}: below {MINIMUM_FOR_INTERVAL} no interval is "
             f"given, only the points."
         )
     if any(m.suite.division == "open" for m in manifests):
-        found.append("Open division: the suite was changed, so this cannot be ranked beside it.")
+        found.append(
+            "Open division: the suite was run with changes; do not rank beside unchanged runs."
+        )
     if any(m.fidelity == "aggregate" for m in manifests):
         found.append("Some numbers were imported as aggregates; there are no raw rows behind them.")
     discarded = sum(m.counts.discarded_attempts for m in manifests)
     if discarded:
-        found.append(f"{plural(discarded, 'attempt')} at a block was discarded and repeated.")
+        were = "was" if discarded == 1 else "were"
+        found.append(f"{plural(discarded, 'attempt')} at a block {were} discarded and repeated.")
     versions = sorted({m.l2bench.version for m in manifests})
     if len(versions) > 1:
         found.append(f"The lifetimes were run by different releases: {listing(versions)}.")
     for text in dict.fromkeys(str(w) for b in bundles for w in b.scores.get("warnings", ())):
         seeds = [b.manifest.seed.lifetime for b in bundles if text in b.scores.get("warnings", ())]
-        where = "" if len(seeds) == len(bundles) else f" (seeds {listing(seeds)})"
+        where = "" if len(seeds) == len(bundles) else f" ({of_seeds(seeds)})"
         found.append(f"{shorten(text, 400)}{where}")
     return found
 
@@ -211,7 +214,7 @@ def _merged(
     merged = []
     for key, values in found.items():
         texts = [
-            shorten(value, 400) + (f" (seeds {listing(seeds)})" if len(values) > 1 else "")
+            shorten(value, 400) + (f" ({of_seeds(seeds)})" if len(values) > 1 else "")
             for value, seeds in values.items()
         ]
         merged.append((shorten(key), "; ".join(texts)))

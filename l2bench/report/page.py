@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 import l2bench
 from l2bench.bundle.reader import Bundle
@@ -41,7 +41,7 @@ def render(bundles: Sequence[Bundle], summary: Mapping[str, Any]) -> str:
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     page = environment.get_template("page.html")
     context = _context(bundles, summary)
-    return page.render(style=Markup(style), style_hash=digest, **context)  # noqa: S704
+    return page.render(style=Markup(style), style_hash=digest, **context)
 
 
 def _check(bundles: Sequence[Bundle]) -> None:
@@ -75,11 +75,17 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": number, "rate": rate, "short": shorten}
+    environment.filters |= {"number": number, "rate": rate, "short": shorten, "name": breakable}
     environment.globals["nothing"] = NOTHING
     environment.globals["swatch"] = swatch
     environment.globals["box"] = charts.BOX
     return environment
+
+
+def breakable(name: str) -> Markup:
+    """Return a task's name, escaped, with places where a line may break."""
+    whole = escape(visible(shorten(name)))
+    return Markup("_<wbr>").join(whole.split("_"))
 
 
 def _finalise(value: Any) -> Any:
@@ -107,6 +113,7 @@ def _context(bundles: Sequence[Bundle], summary: Mapping[str, Any]) -> dict[str,
         "measure": sections.measure_name(suite),
         "measure_note": sections.measure_note(suite),
         "lives": lives,
+        "visits": visits,
         "outside": any(not 0 <= value <= 1 for value in _values(lives)),
         "heat_map": heat_map(lives.matrix) if lives.matrix.measured else None,
         "curves": [(curve, curve_panel(curve, lives.seeds)) for curve in lives.curves],

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from l2bench.bundle.reader import Bundle
-from l2bench.report.charts import strip, swatch
+from l2bench.report.charts import strip
 from l2bench.report.data import Curve, Lives, Matrix
 from l2bench.report.text import (
     count,
     listing,
     number,
+    of_seeds,
     plural,
     rate,
     sentence_list,
@@ -91,9 +92,10 @@ def measure_name(suite: Suite) -> str:
         return "success rate"
     if measures == {"accuracy"}:
         return "accuracy"
-    if len(measures) == 1:
-        return shorten(f"{measures.pop()} on its range", 60)
-    return "performance"
+    if len(measures) > 1:
+        return "performance"
+    plain = all(task.score_range == (0.0, 1.0) for task in suite.tasks)
+    return shorten(f"{'' if plain else 'normalised '}{measures.pop()}", 60)
 
 
 def measure_note(suite: Suite) -> str:
@@ -111,23 +113,16 @@ def sentences(
 ) -> str:
     """Return the summary of the whole page: two sentences with numbers."""
     suite = bundles[0].suite
-    seeds = "seed" if len(bundles) == 1 else "seeds"
     first = (
         f"{shorten(bundles[0].manifest.agent.name)} learned {plural(learned, 'task')} of "
         f"{suite.id} {shorten(suite.version, 40)} in {plural(len(bundles), 'lifetime')} "
-        f"({seeds} {listing(summary['seeds'])})."
+        f"({of_seeds(summary['seeds'])})."
     )
-    known = [_phrase(metric) for metric in headline(summary)[:4] if metric["mean"] is not None]
-    unknown = [shorten(m["name"], 80) for m in headline(summary) if m["mean"] is None]
-    parts = [sentence_list(known)] if known else []
-    course = _before_and_after(matrix, measure_name(suite))
-    if course:
-        parts.append(course)
-    if not parts:
+    known = [_phrase(metric) for metric in headline(summary) if metric["mean"] is not None]
+    parts = [_before_and_after(matrix, measure_name(suite), learned), sentence_list(known[:3])]
+    text = "; ".join(part for part in parts if part)
+    if not text:
         return f"{first} No headline metric has a value; the reasons are in the table below."
-    if unknown:
-        parts.append(f"{listing(unknown, 3)} {'is' if len(unknown) == 1 else 'are'} undefined")
-    text = "; ".join(parts)
     return f"{first} {text[0].upper()}{text[1:]}."
 
 
@@ -139,21 +134,20 @@ def _phrase(metric: Metric) -> str:
     return f"{name} is {number(metric['mean'])} (95 % interval {low} to {high})"
 
 
-def _before_and_after(matrix: Matrix, what: str) -> str:
+def _before_and_after(matrix: Matrix, what: str, learned: int) -> str:
     """Return the mean performance right after learning and at the end, over the same tasks."""
-    if not matrix.rows:
-        return ""
     pairs = []
-    for column in range(len(matrix.columns)):
+    for column in range(len(matrix.columns) if matrix.rows else 0):
         fresh, last = matrix.after_learning(column).mean, matrix.rows[-1].cells[column].mean
         if fresh is not None and last is not None:
             pairs.append((fresh, last))
     if not pairs:
         return ""
     fresh, last = (math.fsum(part) / len(pairs) for part in zip(*pairs, strict=True))
+    which = "" if len(pairs) == learned else f" over the {plural(len(pairs), 'task')} measured then"
     return (
         f"the mean {what} is {rate(fresh)} right after a task is learned and {rate(last)} at the "
-        f"end of the lifetime ({plural(len(pairs), 'task')} measured at both)"
+        f"end of the lifetime{which}"
     )
 
 
@@ -174,35 +168,43 @@ def task_table(lives: Lives, summary: Mapping[str, Any]) -> dict[str, Any]:
     ]
     suite = lives.lifetimes[0].suite
     kept = any(curve.kept for curve in lives.curves)
-    rows = []
-    for at in lives.order(0):
-        task = suite.tasks[at]
-        low, high = task.score_range
-        rows.append(
-            {
-                "task": task.id,
-                "swatch": swatch(task.id),
-                "measure": shorten(task.measure, 60),
-                "range": f"{number(low).removesuffix('.00')} to {number(high).removesuffix('.00')}",
-                "learned": _learned(suite, at),
-                "kept": _kept(lives.curves, task.id) if kept else None,
-                **_course(lives, at),
-                "metrics": [_task_value(known.get((id, task.id))) for id in ids],
-            }
-        )
-    return {"heads": chosen, "rows": rows, "kept": kept}
+    rows = [
+        {
+            "task": suite.tasks[at].id,
+            "terms": _terms(suite, at),
+            "kept": _kept(lives.curves, suite.tasks[at].id),
+            **_course(lives, at),
+            "metrics": [_task_value(known.get((id, suite.tasks[at].id))) for id in ids],
+        }
+        for at in lives.order(0)
+    ]
+    terms = {row["terms"] for row in rows}
+    return {
+        "heads": chosen,
+        "rows": rows,
+        "kept": kept,
+        "terms": terms.pop() if len(terms) == 1 else None,
+    }
 
 
-def _learned(suite: Suite, task: int) -> str | None:
-    learning = suite.tasks[task].learning
-    if learning is None:
-        return None
-    return f"{count(learning.amount)} {learning.unit} from {learning.source}"
+def _terms(suite: Suite, at: int) -> str:
+    """Return what a task is measured by, on which range, and how much of it is learned."""
+    task = suite.tasks[at]
+    low, high = (number(end).removesuffix(".00") for end in task.score_range)
+    measured = f"{shorten(task.measure, 60)} from {low} to {high}"
+    if task.learning is None:
+        return f"{measured}; never learned"
+    return f"{measured}; {count(task.learning.amount)} {task.learning.unit} of learning from " + (
+        task.learning.source
+    )
 
 
 def _kept(curves: Sequence[Curve], task: str) -> str | None:
     values = [c for curve in curves if curve.task == task for c in curve.kept.values()]
-    return listing(map(short_count, values)) or None
+    if not values:
+        return None
+    ends = [short_count(end) for end in sorted({min(values), max(values)})]
+    return " to ".join(ends)
 
 
 def _course(lives: Lives, task: int) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from rich import box
@@ -37,7 +37,7 @@ def plain(summary: Mapping[str, Any]) -> str:
     """Return the same table as aligned lines of ASCII, where the names are ASCII themselves."""
     lines = [list(_HEADS)]
     for cells, reason in _rows(summary, symbols=False):
-        lines.append([*cells[:5], f"{cells[5]}{'  ' if reason else ''}{reason}"])
+        lines.append([*cells[:-1], f"{cells[-1]}{'  ' if reason else ''}{reason}"])
     widths = [max(len(line[at]) for line in lines) for at in range(len(_HEADS))]
     texts = [
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
@@ -54,7 +54,7 @@ def title(summary: Mapping[str, Any]) -> str:
     return printable(words)
 
 
-def _rows(summary: Mapping[str, Any], *, symbols: bool) -> list[tuple[Sequence[str], str]]:
+def _rows(summary: Mapping[str, Any], *, symbols: bool) -> list[tuple[list[str], str]]:
     """Return the cells of each metric and the reason why it, or part of it, is undefined."""
     rows = []
     for row in headline_rows(summary):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 #: What stands where nothing was measured.
 NOTHING = "\N{EN DASH}"
@@ -123,6 +123,11 @@ def listing(items: Iterable[object], limit: int = 12) -> str:
     if len(texts) <= limit:
         return ", ".join(texts)
     return f"{', '.join(texts[:limit])} and {len(texts) - limit} more"
+
+
+def of_seeds(seeds: Collection[int]) -> str:
+    """Return seeds with their noun: seed 3, seeds 0, 1, 2."""
+    return f"seed{'' if len(seeds) == 1 else 's'} {listing(seeds)}"
 
 
 def sentence_list(parts: Sequence[str]) -> str:

@@ -130,7 +130,7 @@ class BehaviourCloning(Agent):
             fused=True if self.device.type == "cuda" or version >= FUSED_ON_CPU else None,
         )
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def act(self, observations: Observation, acting: Acting) -> Any:
         """Return B actions; on the CPU an action does not depend on the rest of its batch."""
         batch = self._layout.rows(observations, acting.task.index)

@@ -144,7 +144,8 @@ def simulation() -> Any:
     """
     root()
     check_mujoco()
-    with quiet_environment():
+    with quiet_environment(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         _preset_robosuite()
         os.environ["MUJOCO_GL"] = "disable"
         try:

@@ -1,0 +1,323 @@
+"""The runner with agents whose every metric is known in closed form, and its guards."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from support import content_hashes, probe_suite, run_suite, scores_in, value
+
+from l2bench.agent import Agent
+from l2bench.bundle.reader import find_bundles, read_bundle
+from l2bench.cast import AgentSpec, Cast, Execution
+from l2bench.errors import RunFailed, Unsupported, UsageError
+from l2bench.lesson import InteractionLesson
+from l2bench.plugins import Registry
+
+SOURCES = {"interaction": "episodes", "demonstrations": "epochs", "samples": "epochs"}
+K, E = 3, 3  # tasks, checkpoints (at 0, 2 and 4)
+
+
+def known_answers(agent: str) -> tuple[list[float], list[float], list[float]]:
+    """FWT_k, NBT_k and AUC_k of a known-answer agent on K tasks with E checkpoints."""
+    later = [K - 1 - k for k in range(K)]  # tasks learned after task k
+    fwt, after, forgotten = {
+        "perfect": (1.0, 1.0, 0.0),
+        "frozen": (0.0, 0.0, 0.0),
+        "forgetter": ((E - 1) / E, 0.0, 1.0),
+        "late_bloomer": (1 / E, 1.0, 0.0),
+    }[agent]
+    auc = [(fwt + after * n) / (n + 1) for n in later]
+    return [fwt] * K, [forgotten if n else 0.0 for n in later], auc
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("agent", ["perfect", "frozen", "forgetter", "late_bloomer"])
+def test_known_answer_agents_score_their_closed_forms(registry, tmp_path, agent, source):
+    suite = probe_suite(
+        K, source=source, unit=SOURCES[source],
+        scenario={"pretest": True, "evaluate": "all"},
+    )  # fmt: skip
+    scores = run_suite(registry, suite, agent, tmp_path / "run")
+    fwt, nbt, auc = known_answers(agent)
+    for k in range(K):
+        task = f"task-{k + 1}"
+        assert value(scores, "libero.FWT_k", task) == pytest.approx(fwt[k])
+        if k < K - 1:
+            assert value(scores, "libero.NBT_k", task) == pytest.approx(nbt[k])
+        assert value(scores, "libero.AUC_k", task) == pytest.approx(auc[k])
+    assert value(scores, "libero.FWT") == pytest.approx(np.mean(fwt))
+    assert value(scores, "libero.NBT") == pytest.approx(np.mean(nbt))
+    assert value(scores, "libero.AUC") == pytest.approx(np.mean(auc))
+    maintenance = {"perfect": 0.0, "frozen": 0.0, "forgetter": -1.0, "late_bloomer": 0.0}[agent]
+    assert value(scores, "l2m.performance_maintenance") == pytest.approx(maintenance)
+
+
+def test_random_answers_a_quarter_of_the_questions(registry, tmp_path):
+    suite = probe_suite(2, scenario={"episodes": 400})
+    run_suite(registry, suite, "random", tmp_path / "run")
+    episodes = read_bundle(find_bundles(tmp_path / "run")[0]).lifetime.episodes
+    rate = np.mean(episodes["success"].to_numpy(zero_copy_only=False).astype(float))
+    assert abs(rate - 0.25) < 4 * np.sqrt(0.25 * 0.75 / episodes.num_rows)
+
+
+def test_best_checkpoint_goes_on(registry, tmp_path):
+    """The late bloomer is best at the end; the frozen one is equal everywhere: the earliest."""
+    suite = probe_suite(2, scenario={"keep": "best"})
+    for agent, kept in (("late_bloomer", 4), ("frozen", 0)):
+        run_suite(registry, suite, agent, tmp_path / agent)
+        blocks = read_bundle(find_bundles(tmp_path / agent)[0]).lifetime.blocks.to_pylist()
+        assert [b["selected_checkpoint"] for b in blocks if b["role"] == "post"] == [kept, kept]
+        assert {b["policy_ref"] for b in blocks if b["role"] == "post"} == {"best"}
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_the_number_of_workers_changes_nothing(registry, tmp_path, workers):
+    suite = probe_suite(2, scenario={"episodes": 7})
+    run_suite(registry, suite, "random", tmp_path / "here")
+    run_suite(registry, suite, "random", tmp_path / "there", workers=workers)
+    assert content_hashes(tmp_path / "here") == content_hashes(tmp_path / "there")
+
+
+def test_a_budget_that_ends_inside_an_episode_is_in_the_bundle(registry, tmp_path):
+    suite = catch_suite(amount=250, horizon=100)
+    run_suite(registry, suite, "tabular", tmp_path / "run")
+    lifetime = read_bundle(find_bundles(tmp_path / "run")[0]).lifetime
+    rows = [(row["length"], row["status"]) for row in lifetime.learning.to_pylist()]
+    assert rows == [(100, "ok"), (100, "ok"), (50, "incomplete")]
+
+
+def catch_suite(amount: int, horizon: int):
+    from l2bench.suite import Suite, judge
+
+    learning = {"source": "interaction", "unit": "steps", "amount": amount}
+    task = {"id": "catch", "environment": "l2bench/catch", "task": "catch", "horizon": horizon,
+            "measure": "catch_rate", "learning": learning}  # fmt: skip
+    data = {"id": "c", "version": "1", "title": "c", "tasks": [task], "seeds": [0],
+            "scenario": {"kind": "sequential", "episodes": 2}}  # fmt: skip
+    return judge(Suite, data, "c")
+
+
+def test_split_digits_are_learned_and_forgotten(registry, tmp_path):
+    from l2bench.suite import Suite, judge
+
+    learning = {"source": "samples", "unit": "epochs", "amount": 4, "every": 2,
+                "test_then_train": True}  # fmt: skip
+    tasks = [
+        {"id": f"d{pair}", "environment": "l2bench/digits", "task": f"digits_{pair}",
+         "measure": "accuracy", "learning": learning}
+        for pair in ("01", "23", "45")
+    ]  # fmt: skip
+    data = {"id": "digits", "version": "1", "title": "d", "tasks": tasks, "seeds": [0],
+            "scenario": {"kind": "sequential", "episodes": 1}}  # fmt: skip
+    scores = run_suite(registry, judge(Suite, data, "d"), "linear", tmp_path / "run")
+    for curve in scores["curves"]:
+        assert curve["points"][0]["value"] < 0.7
+        assert curve["points"][-1]["value"] > 0.95
+        assert curve["points"][-1]["n"] > 50
+    assert value(scores, "libero.NBT") > 0.3
+    lifetime = read_bundle(find_bundles(tmp_path / "run")[0]).lifetime
+    online = lifetime.learning["score"].to_pylist()
+    assert all(0 <= score <= 1 for score in online)
+    assert online[1] > online[0]
+
+
+class Stub(Agent):
+    """A stranger's agent, to be given faults."""
+
+    sources: ClassVar = frozenset({"interaction"})
+    state = 0
+
+    def learn(self, lesson, task):
+        while lesson.remaining:
+            lesson.reset()
+            lesson.step(0)
+
+    def act(self, observations, acting):
+        return np.zeros(len(observations), dtype=int)
+
+    def save(self, folder):
+        (folder / "state").write_text("0")
+
+    def load(self, folder):
+        pass
+
+
+def stubbed(agent: type[Agent], **environments) -> Registry:
+    registry = Registry()
+    plugin = registry.plugins[[p.name for p in registry.plugins].index("l2bench")]
+    plugin.names["agents"]["stub"] = agent
+    plugin.names["environments"].update(environments)
+    return registry
+
+
+def failure(registry, folder, suite=None) -> str:
+    with pytest.raises(RunFailed) as caught:
+        run_suite(registry, suite or probe_suite(2), "stub", folder)
+    return str(caught.value)
+
+
+def test_an_agent_that_learns_during_evaluation_is_caught(tmp_path):
+    class Cheat(Stub):
+        def act(self, observations, acting):
+            self.state += 1
+            return super().act(observations, acting)
+
+        def fingerprint(self):
+            return str(self.state)
+
+    text = failure(stubbed(Cheat), tmp_path / "run")
+    assert "changed during evaluation block 0" in text
+
+
+def test_an_agent_that_raises_ends_the_run_with_one_line(tmp_path):
+    class Faulty(Stub):
+        def learn(self, lesson, task):
+            raise ValueError("singular matrix")
+
+    text = failure(stubbed(Faulty), tmp_path / "run")
+    assert "\n" not in text
+    assert "learning task 'task-1' (block 1)" in text
+    assert "ValueError: singular matrix" in text
+    (bundle,) = find_bundles(tmp_path / "run")
+    assert read_bundle(bundle).manifest.status == "failed"
+    assert "Traceback" in (bundle / "events.jsonl").read_text()
+
+
+def test_an_agent_that_goes_past_its_budget_is_stopped(tmp_path):
+    class Greedy(Stub):
+        def learn(self, lesson, task):
+            while True:
+                lesson.reset()
+                lesson.step(0)
+
+    assert "2 episodes are used up" in failure(stubbed(Greedy), tmp_path / "run")
+
+
+def test_an_agent_that_leaves_budget_unused_is_told(tmp_path):
+    class Lazy(Stub):
+        def learn(self, lesson, task):
+            lesson.reset()
+            lesson.step(0)
+
+    assert "1 of 2 episodes unused" in failure(stubbed(Lazy), tmp_path / "run")
+
+
+def test_rewards_and_seeds_are_hidden_from_acting(tmp_path):
+    seen: list[set[str]] = []
+
+    class Nosy(Stub):
+        def act(self, observations, acting):
+            seen.append(set(vars(acting)))
+            return super().act(observations, acting)
+
+    run_suite(stubbed(Nosy), probe_suite(1), "stub", tmp_path / "run")
+    assert set.union(*seen) == {"task", "slots", "first", "generators"}
+
+
+def test_hidden_task_identities_stay_hidden(tmp_path):
+    told, events = [], []
+
+    class Blind(Stub):
+        def learn(self, lesson, task):
+            told.append((task.index, task.id, task.language))
+            super().learn(lesson, task)
+
+        def start_task(self, task):
+            events.append("start")
+
+    suite = probe_suite(3, every=None, scenario={"reveal": []})
+    run_suite(stubbed(Blind), suite, "stub", tmp_path / "run")
+    assert told == [(None, None, None)] * 3
+    assert events == []
+
+
+def test_boundaries_are_told_once_a_task(tmp_path):
+    events = []
+
+    class Attentive(Stub):
+        def start_task(self, task):
+            events.append(("start", task.id))
+
+        def learn(self, lesson, task):
+            events.append(("learn", lesson.start))
+            super().learn(lesson, task)
+
+        def end_task(self, task):
+            events.append(("end", task.id))
+
+    run_suite(stubbed(Attentive), probe_suite(2), "stub", tmp_path / "run")
+    assert events == [
+        ("start", "task-1"), ("learn", 0), ("learn", 2), ("end", "task-1"),
+        ("start", "task-2"), ("learn", 0), ("learn", 2), ("end", "task-2"),
+    ]  # fmt: skip
+
+
+def test_environments_that_draw_from_global_generators_do_not_depend_on_the_agent(tmp_path):
+    """An environment that draws from numpy's global generator, an agent that disturbs it."""
+    from l2bench.builtin.probe import Probe, ProbeEnvironment
+
+    class Leaky(Probe):
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=0)
+            self._answer = int(np.random.randint(4))
+            return np.eye(4, dtype=np.float32)[self._answer], {"success": False}
+
+    class LeakyEnvironment(ProbeEnvironment):
+        def make(self, task):
+            return Leaky()
+
+    class Noisy(Stub):
+        def learn(self, lesson, task):
+            np.random.random(int(self.life.seed % 7))
+            super().learn(lesson, task)
+
+    results = []
+    for agent in (Stub, Noisy):
+        suite = probe_suite(1)
+        tasks = [t.model_copy(update={"environment": "l2bench/leaky"}) for t in suite.tasks]
+        suite = suite.model_copy(update={"tasks": tuple(tasks)})
+        folder = tmp_path / agent.__name__
+        run_suite(stubbed(agent, leaky=LeakyEnvironment), suite, "stub", folder)
+        results.append(scores_in(folder)["curves"])
+    assert results[0] == results[1]
+
+
+def test_an_environment_that_raises_in_a_worker_is_quoted(tmp_path, registry):
+    from l2bench.suite import Suite, judge
+
+    task = {"id": "x", "environment": "l2bench/gymnasium", "task": "CartPole-v1",
+            "measure": "return", "score_range": [0, 500], "settings": {"nope": 1},
+            "learning": {"source": "interaction", "unit": "steps", "amount": 5}}  # fmt: skip
+    data = {"id": "c", "version": "1", "title": "c", "tasks": [task], "seeds": [0],
+            "scenario": {"kind": "sequential", "episodes": 2, "pretest": True}}  # fmt: skip
+    with pytest.raises(Unsupported, match=r"CartPole-v1.*nope"):
+        run_suite(registry, judge(Suite, data, "c"), "random", tmp_path / "run", workers=1)
+
+
+def gather(registry, agent: str, **settings) -> Cast:
+    spec = AgentSpec(name=agent, settings=settings)
+    return Cast.gather(registry, probe_suite(2), spec, Execution())
+
+
+def test_an_agent_that_cannot_learn_from_the_suite_is_refused_before_anything_runs(registry):
+    with pytest.raises(UsageError, match=r"learns from samples, but task 'task-1'.*interaction"):
+        gather(registry, "linear")
+
+
+def test_unknown_agent_settings_name_the_nearest(registry):
+    with pytest.raises(UsageError, match="did you mean 'epsilon'"):
+        gather(registry, "tabular", epsilom=0.1)
+
+
+def test_the_lesson_is_of_the_source_the_suite_names(tmp_path):
+    kinds = []
+
+    class Curious(Stub):
+        def learn(self, lesson, task):
+            kinds.append(type(lesson))
+            super().learn(lesson, task)
+
+    run_suite(stubbed(Curious), probe_suite(1, every=None), "stub", tmp_path / "run")
+    assert kinds == [InteractionLesson]
