@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,6 +25,9 @@ from l2bench.plugins import Registry, make_environment
 from l2bench.scenario import plan
 from l2bench.suite import Model, Suite, judge
 
+#: Called with a sealed block's row and its tables.
+Observer = Callable[[Mapping[str, Any], Mapping[str, Sequence[Mapping[str, Any]]]], None]
+
 
 class AgentSpec(Model):
     """Which agent, with which settings."""
@@ -39,15 +42,16 @@ class Execution(Model):
     ``workers`` is the number of evaluation processes (0: in this one); each keeps at most
     ``keep_environments`` simulators alive. ``data`` is the folder that demonstrations and data
     sets are kept in. ``threads`` limits the agent's CPU threads. ``seeds`` picks lifetimes to run
-    (None: all that the suite prescribes).
+    (None: all that the suite prescribes). ``observers`` are handed the rows as they are sealed.
     """
 
     workers: Annotated[int, Field(ge=0, le=1024)] = 0
     keep_environments: Annotated[int, Field(ge=1)] = 4
     device: str = "auto"
     threads: Annotated[int, Field(ge=1)] | None = None
-    data: Path = Path("l2bench-data")
+    data: Annotated[Path, Field(validate_default=True)] = Path("l2bench-data")
     seeds: tuple[Annotated[int, Field(ge=0, lt=2**63)], ...] | None = None
+    observers: tuple[str, ...] = ()
 
     @field_validator("data")
     @classmethod
@@ -66,6 +70,7 @@ class Cast:
     environments: Mapping[str, Environment]
     infos: tuple[TaskInfo, ...]
     execution: Execution
+    observers: tuple[Observer, ...] = ()
     progress: Progress = silent
     _spaces: dict[int, Spaces] = field(default_factory=dict)
     _demonstrations: dict[int, Demonstrations] = field(default_factory=dict)
@@ -93,7 +98,10 @@ class Cast:
         for task in suite.tasks:
             environments[task.environment].check(task)
         settings = judge(agent_class.Settings, agent.settings, f"settings of agent '{name}'")
-        cast = cls(suite, name, agent_class, settings, environments, tuple(infos), execution)
+        observers = tuple(registry.resolve("observers", name) for name in execution.observers)
+        cast = cls(
+            suite, name, agent_class, settings, environments, tuple(infos), execution, observers
+        )
         cast._check_sources()
         return cast
 

@@ -60,16 +60,8 @@ def l2bench_configs() -> Mapping[str, Path]:  # type: ignore[empty-body]
 
 
 @hookspec
-def l2bench_executors() -> Mapping[str, Any]:  # type: ignore[empty-body]
-    """Executors by name: callables that run lifetimes elsewhere (other machines, a cluster).
-
-    Asked when ``--executor`` names one.
-    """
-
-
-@hookspec
 def l2bench_observers() -> Mapping[str, Any]:  # type: ignore[empty-body]
-    """Observers by name: callables that are handed each sealed block of rows.
+    """Observers by name: callables handed (row of the blocks table, tables by name) at each seal.
 
-    Asked when a run names one in ``execution.observers``.
+    Asked when a run names one in ``execution.observers``. What an observer raises ends the run.
     """

@@ -14,9 +14,7 @@ import pluggy
 from l2bench import hookspecs
 from l2bench.errors import Unsupported, UsageError, choices, nearest
 
-Kind = Literal[
-    "environments", "agents", "metric_sets", "suites", "configs", "executors", "observers"
-]
+Kind = Literal["environments", "agents", "metric_sets", "suites", "configs", "observers"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 #: Plugins of the house that may not be installed, and what to install for them.

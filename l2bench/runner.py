@@ -134,6 +134,9 @@ class LifetimeRunner:
         }
         self.writer.seal(row, tables, self._save if changed else None)
         self._discarded = 0
+        for observer in self.cast.observers:
+            with self._blame(f"telling observer {observer!r} of block {block.index}"):
+                observer(row, tables)
         self._forget_states(block)
 
     def _save(self, folder: Path) -> None:

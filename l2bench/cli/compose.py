@@ -10,7 +10,7 @@ from typing import Any
 from l2bench.cast import AgentSpec, Execution
 from l2bench.errors import Unsupported, UsageError, choices, nearest
 from l2bench.plugins import Registry
-from l2bench.suite import Suite, judge
+from l2bench.suite import PRESENTATION, Suite, judge
 
 #: Keys of a suite file that are not part of the suite itself.
 BESIDE = ("agent", "execution", "profiles", "task_defaults", "select")
@@ -167,20 +167,32 @@ def _selected(tasks: list[Any], select: Any, path: Path) -> list[Any]:
 
 
 def _differences(base: Suite, changed: Suite) -> tuple[str, ...]:
-    """Return the dotted keys in which two resolved suites differ, as far as scores can."""
+    """Return the dotted keys in which two resolved suites differ, as far as scores can.
+
+    A key that differs in every task they share is given once, as ``tasks.*.key``.
+    """
     if base.hash == changed.hash:
         return ()
-    before, after = _flat(base.resolved()), _flat(changed.resolved())
-    keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
-    return tuple(sorted(keys)[:20])
+    before, after = base.resolved(), changed.resolved()
+    old = {task["id"]: _flat(task) for task in before.pop("tasks")}
+    new = {task["id"]: _flat(task) for task in after.pop("tasks")}
+    keys = [key for key in _unequal(_flat(before), _flat(after)) if key not in PRESENTATION]
+    keys += [f"tasks.{id}" for id in old.keys() ^ new.keys()]
+    shared = [id for id in old if id in new]
+    changes = {id: set(_unequal(old[id], new[id])) for id in shared}
+    everywhere = set.intersection(*changes.values()) if len(shared) > 1 else set()
+    keys += [f"tasks.*.{key}" for key in everywhere]
+    keys += [f"tasks.{id}.{key}" for id in shared for key in changes[id] - everywhere]
+    return tuple(sorted(keys))
+
+
+def _unequal(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    return [key for key in {**before, **after} if before.get(key) != after.get(key)]
 
 
 def _flat(data: Any, prefix: str = "") -> dict[str, Any]:
-    if isinstance(data, Mapping):
+    if isinstance(data, Mapping) and data:
         return {k: v for key in data for k, v in _flat(data[key], f"{prefix}{key}.").items()}
-    if isinstance(data, list) and data and isinstance(data[0], Mapping):
-        named = {str(item.get("id", at)): item for at, item in enumerate(data)}
-        return _flat(named, prefix)
     return {prefix.removesuffix("."): data}
 
 

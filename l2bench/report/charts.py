@@ -107,9 +107,7 @@ def swatch(task: str) -> dict[str, Any]:
 def heat_map(matrix: Matrix) -> HeatMap:
     """Return the heat map of a matrix; many tasks get small squares without numbers."""
     count = len(matrix.columns)
-    across, down, letters = (62, 42, 26) if count <= 12 else (40, 28, 22)
-    if count > 24:
-        across, down, letters = 15, 15, 20
+    across, down, letters = _sizes(count)
     numbered = [_numbered(matrix, name, at) for at, name in enumerate(matrix.columns)]
     starts = [_numbered(matrix, row.label, row.learned, "after ") for row in matrix.rows]
     left = 8 + round(7.0 * min(letters + 6, max(len(text) for text in starts)))
@@ -142,6 +140,12 @@ def heat_map(matrix: Matrix) -> HeatMap:
         tilt=tilt,
         numbers=count <= 24,
     )
+
+
+def _sizes(tasks: int) -> tuple[int, int, int]:
+    """Return width and height of a cell, and how many letters a name may have."""
+    sizes = ((5, (92, 52, 26)), (12, (62, 42, 26)), (24, (40, 28, 22)))
+    return next((size for most, size in sizes if tasks <= most), (15, 15, 20))
 
 
 def _numbered(matrix: Matrix, text: str, column: int | None, before: str = "") -> str:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from l2bench.bundle.lifetime import columns
 from l2bench.bundle.reader import Bundle
 from l2bench.metrics.statistics import MINIMUM_FOR_INTERVAL
 from l2bench.report.text import count, duration, listing, of_seeds, plural, shorten
+
+#: A longer command line is not shown.
+LONGEST_COMMAND = 4000
 
 #: Values and their names, in the order in which they are shown.
 Facts = list[tuple[str, str]]
@@ -142,14 +145,25 @@ def digests(bundles: Sequence[Bundle]) -> list[tuple[str, Facts]]:
     return groups
 
 
-def rerun(bundles: Sequence[Bundle]) -> str:
-    """Return the command that runs the same agent on the same suite and seeds again."""
-    card, manifest = bundles[0].agent, bundles[0].manifest
-    words = ["l2bench", "run", manifest.suite.id, f"agent={card.name}"]
-    words += [f"agent.settings.{key}={_value(value)}" for key, value in card.settings.items()]
+def rerun(bundles: Sequence[Bundle]) -> str | None:
+    """Return the command that runs the same agent on the suite of this name and the same seeds.
+
+    Deviations become overrides where a key can be overridden alone, which those of tasks cannot.
+    None where the command is longer than anyone would copy.
+    """
+    card, suite = bundles[0].agent, bundles[0].suite
+    words = ["l2bench", "run", suite.id, f"agent={card.name}"]
+    words += [f"agent.settings.{key}={_value(value)}" for key, value in _leaves(card.settings)]
+    for key in bundles[0].manifest.suite.deviations:
+        part: Any = suite.resolved()
+        for name in key.split("."):
+            part = part.get(name) if isinstance(part, dict) else None
+        words += [] if part is None else [f"{key}={_value(part)}"]
     seeds = sorted(bundle.manifest.seed.lifetime for bundle in bundles)
-    words.append(f"seeds={_value(seeds)}")
-    return " ".join(shlex.quote(word) for word in [*words, "-o", "rerun"])
+    if seeds != sorted(suite.seeds):
+        words.append(f"execution.seeds={_value(seeds)}")
+    command = " ".join(shlex.quote(word) for word in [*words, "-o", "rerun"])
+    return command if len(command) <= LONGEST_COMMAND else None
 
 
 def _value(value: object) -> str:
@@ -187,18 +201,22 @@ def _segments(bundle: Bundle, part: str) -> Iterable[Mapping[str, str]]:
         yield _flat(getattr(segment, part))
 
 
-def _flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+def _flat(data: Mapping[str, Any]) -> dict[str, str]:
     """Return nested settings as dotted keys with their values as text."""
-    flat: dict[str, str] = {}
+    return {key: value if isinstance(value, str) else _shown(value) for key, value in _leaves(data)}
+
+
+def _shown(value: object) -> str:
+    return "none" if value == {} else json.dumps(value, ensure_ascii=False)
+
+
+def _leaves(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the settings at the ends of nested ones; an empty one is an end itself."""
     for key, value in data.items():
-        name = f"{prefix}{key}"
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{name}.") or {name: "none"}
-        elif isinstance(value, str):
-            flat[name] = value
+        if isinstance(value, Mapping) and value:
+            yield from _leaves(value, f"{prefix}{key}.")
         else:
-            flat[name] = json.dumps(value, ensure_ascii=False)
-    return flat
+            yield f"{prefix}{key}", value
 
 
 def _merged(

@@ -21,7 +21,7 @@ from l2bench.errors import UsageError
 from l2bench.report import charts, colours, origin, sections
 from l2bench.report.charts import course_panel, curve_panel, heat_map, swatch
 from l2bench.report.data import Lives
-from l2bench.report.text import NOTHING, number, rate, shorten, visible
+from l2bench.report.text import NOTHING, count, rate, shorten, visible
 
 
 def render(bundles: Sequence[Bundle], summary: Mapping[str, Any]) -> str:
@@ -75,7 +75,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": number, "rate": rate, "short": shorten, "name": breakable}
+    environment.filters |= {"rate": rate, "short": shorten, "name": breakable, "count": count}
     environment.globals["nothing"] = NOTHING
     environment.globals["swatch"] = swatch
     environment.globals["box"] = charts.BOX
@@ -124,6 +124,7 @@ def _context(bundles: Sequence[Bundle], summary: Mapping[str, Any]) -> dict[str,
         "provenance": origin.provenance(bundles),
         "digests": origin.digests(bundles),
         "rerun": origin.rerun(bundles),
+        "deviations": bundles[0].manifest.suite.deviations,
     }
 
 

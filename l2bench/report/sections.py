@@ -88,24 +88,25 @@ def headline_rows(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
 def measure_name(suite: Suite) -> str:
     """Return what performance means in this suite, to stand in a sentence."""
     measures = {task.measure for task in suite.tasks}
-    if measures == {"success"}:
-        return "success rate"
-    if measures == {"accuracy"}:
-        return "accuracy"
     if len(measures) > 1:
         return "performance"
-    plain = all(task.score_range == (0.0, 1.0) for task in suite.tasks)
-    return shorten(f"{'' if plain else 'normalised '}{measures.pop()}", 60)
+    name = "success rate" if measures == {"success"} else measures.pop().replace("_", " ")
+    return shorten(name if _plain(suite) else f"normalised {name}", 60)
 
 
 def measure_note(suite: Suite) -> str:
     """Return how performance is brought to 0 to 1, in one sentence."""
-    if {task.measure for task in suite.tasks} <= {"success", "accuracy"}:
+    if _plain(suite) and len({task.measure for task in suite.tasks}) == 1:
         return f"Performance is the {measure_name(suite)}, from 0 to 1."
     return (
-        "Performance is each task's score placed on its score range: 0 is the range's low end, 1 "
-        "its high end. The per-task table lists measures and ranges."
+        "Performance is each task's score placed on its score range: 0 is the low end of the "
+        "range, 1 the high end. The table of the tasks names measures and ranges."
     )
+
+
+def _plain(suite: Suite) -> bool:
+    """Return whether scores run from 0 to 1 as they are."""
+    return all(task.score_range == (0.0, 1.0) for task in suite.tasks)
 
 
 def sentences(

@@ -1,7 +1,12 @@
-"""Small logs and lifetimes, written out block by block."""
+"""Small logs and lifetimes, written out block by block, and readers of stored cases."""
 
 from __future__ import annotations
 
+import csv
+import gzip
+import io
+import json
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -59,3 +64,26 @@ def lifetime(suite, score, learning=None, seed=0):
     if learning is not None:
         learned = scored(learned, lambda row, task: learning(row))
     return replace(planned, episodes=scored(planned.episodes, score), learning=learned)
+
+
+def read_json(path):
+    data = path.read_bytes()
+    return json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
+
+
+def read_table(path):
+    """The columns of a table, numbers parsed and empty measures missing."""
+    text = gzip.decompress(path.read_bytes()).decode()
+    rows = list(csv.reader(io.StringIO(text), delimiter="\t"))
+    columns = dict(zip(rows[0], zip(*rows[1:], strict=True), strict=True))
+    strings = {"worker_id", "block_type", "block_subtype", "task_name", "task_params"}
+    strings |= {"exp_status", "timestamp"}
+    parsed = {}
+    for name, values in columns.items():
+        if name in strings:
+            parsed[name] = np.array(values)
+        elif name in ("block_num", "exp_num"):
+            parsed[name] = np.array([int(value) for value in values])
+        else:
+            parsed[name] = np.array([float(value) if value else math.nan for value in values])
+    return parsed

@@ -1,14 +1,11 @@
 """Every stored result of the package l2metrics, value for value."""
 
 import csv
-import gzip
-import io
-import json
-import math
 from pathlib import Path
 
 import numpy as np
 import pytest
+from metrics.builders import read_json, read_table
 
 from l2bench.errors import L2benchError
 from l2bench.metrics.l2m import score
@@ -34,29 +31,6 @@ LIFETIME = {
     "ste_rel_perf": "relative_performance",
     "sample_efficiency": "sample_efficiency",
 }
-
-
-def read_json(path):
-    data = path.read_bytes()
-    return json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
-
-
-def read_table(path):
-    """The columns of a table, numbers parsed and empty measures missing."""
-    text = gzip.decompress(path.read_bytes()).decode()
-    rows = list(csv.reader(io.StringIO(text), delimiter="\t"))
-    columns = dict(zip(rows[0], zip(*rows[1:], strict=True), strict=True))
-    strings = {"worker_id", "block_type", "block_subtype", "task_name", "task_params"}
-    strings |= {"exp_status", "timestamp"}
-    parsed = {}
-    for name, values in columns.items():
-        if name in strings:
-            parsed[name] = np.array(values)
-        elif name in ("block_num", "exp_num"):
-            parsed[name] = np.array([int(value) for value in values])
-        else:
-            parsed[name] = np.array([float(value) if value else math.nan for value in values])
-    return parsed
 
 
 def settings_of(stored):

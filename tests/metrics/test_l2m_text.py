@@ -1,11 +1,10 @@
 """The published reading of the L2M metrics, on examples small enough to check by hand."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from metrics.builders import expert, log, table
+from metrics.builders import expert, log, read_json, read_table, table
 
 from l2bench.errors import UsageError
 from l2bench.metrics.l2m import score
@@ -31,26 +30,10 @@ def pair(scores, id, source, target):
 
 
 def stored(name):
-    """A case of the oracle as columns."""
-    import csv
-    import gzip
-    import io
-
-    import numpy as np
-
-    def columns(path):
-        data = gzip.decompress(path.read_bytes()).decode()
-        rows = list(csv.reader(io.StringIO(data), delimiter="\t"))
-        found = dict(zip(rows[0], map(list, zip(*rows[1:], strict=True)), strict=True))
-        found["performance"] = np.array(found["performance"], dtype=float)
-        for column in ("block_num", "exp_num"):
-            found[column] = np.array(found[column], dtype=int)
-        return found
-
+    """The log and the experts of a stored case, as columns."""
     folder = next(ORACLE.glob(f"{name}_*"))
-    case = json.loads((folder / "case.json").read_text())
-    experts = [columns(folder / "experts" / file) for file in case["expert_files"]]
-    return columns(folder / "log.tsv.gz"), experts
+    files = read_json(folder / "case.json")["expert_files"]
+    return read_table(folder / "log.tsv.gz"), [read_table(folder / "experts" / f) for f in files]
 
 
 def score_stored(name, settings):

@@ -1,6 +1,7 @@
 """Lifetimes that look like real ones, without running anything."""
 
 from dataclasses import replace
+from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -132,7 +133,7 @@ def make_bundle(suite, seed, *, agent="example/replay", life=None, warnings=(), 
         suite=SuiteRef(
             id=suite.id,
             version=suite.version,
-            suite_hash=suite.hash,
+            suite_hash=changes.pop("suite_hash", None) or suite.hash,
             division=changes.pop("division", "closed"),
             deviations=changes.pop("deviations", ()),
         ),
@@ -236,17 +237,28 @@ def make_summary(bundles, *, defined=True, pairs=True):
     metrics = [
         metric("libero.FWT", "forward transfer (FWT)", draw(0.5, 0.62), rng),
         metric(
-            "libero.NBT", "negative backward transfer (NBT)", draw(0.05, 0.2), rng, higher=False,
+            "libero.NBT",
+            "negative backward transfer (NBT)",
+            draw(0.05, 0.2),
+            rng,
+            higher=False,
             range=(-1, 1),
         ),
         metric("libero.AUC", "area under the success curve (AUC)", draw(0.4, 0.5), rng),
         metric(
-            "l2m.performance_maintenance", "performance maintenance (PM)", draw(-8, -2), rng,
-            range=(None, None), unit="percentage points",
+            "l2m.performance_maintenance",
+            "performance maintenance (PM)",
+            draw(-8, -2),
+            rng,
+            range=(None, None),
+            unit="percentage points",
         ),
         metric(
-            "l2m.forward_transfer_contrast", "forward transfer, contrast",
-            [None] * len(bundles), rng, range=(-1, 1),
+            "l2m.forward_transfer_contrast",
+            "forward transfer, contrast",
+            [None] * len(bundles),
+            rng,
+            range=(-1, 1),
         ),
     ]
     for task in suite.tasks:
@@ -276,6 +288,83 @@ def make_summary(bundles, *, defined=True, pairs=True):
     }
 
 
+class Node:
+    """An element of a parsed page."""
+
+    def __init__(self, tag, attributes, parent):
+        self.tag, self.attributes, self.parent = tag, attributes, parent
+        self.children = []
+
+    def get(self, name):
+        return self.attributes.get(name)
+
+    def all(self, tag=None, **attributes):
+        """Return the elements below this one, of this tag and with these attributes."""
+        wanted = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items()}
+        found = []
+        for child in self.children:
+            if isinstance(child, Node):
+                fits = all(child.get(key) == value for key, value in wanted.items())
+                if tag in (None, child.tag) and fits:
+                    found.append(child)
+                found += child.all(tag, **attributes)
+        return found
+
+    def inside(self, tag):
+        node = self.parent
+        while node is not None and node.tag != tag:
+            node = node.parent
+        return node
+
+    @property
+    def text(self):
+        return "".join(c.text if isinstance(c, Node) else c for c in self.children)
+
+
+class Parser(HTMLParser):
+    """Parse a page, and fail where a tag is not closed, closed twice, or closed across another."""
+
+    VOID = frozenset({"br", "hr", "img", "input", "link", "meta", "wbr"})
+
+    def __init__(self):
+        super().__init__(convert_charrefs=True)
+        self.root = self.at = Node("root", {}, None)
+
+    def handle_starttag(self, tag, attrs):
+        names = [name for name, _ in attrs]
+        assert len(set(names)) == len(names), f"<{tag}> repeats an attribute: {names}"
+        assert all(value is not None for _, value in attrs), f"<{tag}> {attrs}"
+        node = Node(tag, dict(attrs), self.at)
+        self.at.children.append(node)
+        if tag not in self.VOID:
+            self.at = node
+
+    def handle_startendtag(self, tag, attrs):
+        assert self.at.inside("svg") or self.at.tag == "svg", f"<{tag}/> outside of SVG"
+        self.handle_starttag(tag, attrs)
+        if tag not in self.VOID:
+            self.at = self.at.parent
+
+    def handle_endtag(self, tag):
+        assert tag == self.at.tag, f"</{tag}> closes <{self.at.tag}>"
+        self.at = self.at.parent
+
+    def handle_data(self, data):
+        self.at.children.append(data)
+
+    def handle_comment(self, data):
+        raise AssertionError(f"a comment: {data!r}")
+
+
+def parse(page):
+    """Return the root of a page whose tags all balance."""
+    parser = Parser()
+    parser.feed(page)
+    parser.close()
+    assert parser.at is parser.root, f"<{parser.at.tag}> is never closed"
+    return parser.root
+
+
 class Make:
     """What tests build their pages from."""
 
@@ -284,6 +373,7 @@ class Make:
     summary = staticmethod(make_summary)
     lived = staticmethod(lived)
     with_scores = staticmethod(with_scores)
+    parse = staticmethod(parse)
 
     @staticmethod
     def bundles(suite, seeds=None, **more):

@@ -1,0 +1,217 @@
+"""The contracts, one function each; every failure is an AssertionError that says what to change."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from l2bench.agent import Acting, Agent, Life, TaskContext
+from l2bench.bundle.lifetime import synthetic
+from l2bench.environment import Environment
+from l2bench.evaluation import batch
+from l2bench.lesson import DemonstrationLesson, InteractionLesson, Lesson, SampleLesson
+from l2bench.metrics.base import MetricSet
+from l2bench.metrics.scores import Scores
+from l2bench.scenario import plan
+from l2bench.seeding import generator, isolated
+from l2bench.suite import Learning, Suite, Task
+
+
+def check_environment(environment: Environment, task: Task, *, steps: int = 20) -> None:
+    """Check one task: listing, spaces, the Gymnasium interface, and seeds that are honoured.
+
+    Raises:
+        AssertionError: naming what does not hold.
+    """
+    infos = environment.tasks()
+    assert task.task in infos, f"tasks() does not name '{task.task}'"
+    info = infos[task.task]
+    assert info.sources, f"'{task.task}' offers no source to learn from"
+    assert info.score_range[0] < info.score_range[1], "score_range must ascend"
+    environment.check(task)
+    if info.sources == frozenset({"samples"}):
+        _check_samples(environment, task)
+        return
+    first, second = (_trace(environment, task, seed=1, steps=steps) for _ in range(2))
+    assert _equal(first, second), "two episodes with one seed differ: reset(seed=...) must decide"
+
+
+def _trace(environment: Environment, task: Task, seed: int, steps: int) -> list[Any]:
+    """Return everything that one random episode shows."""
+    env = environment.make(task)
+    spaces = environment.spaces(task)
+    assert env.observation_space == spaces.observation, "spaces() and make() disagree"
+    assert env.action_space == spaces.action, "spaces() and make() disagree"
+    options = {"initial_state": 0} if environment.tasks()[task.task].initial_states else None
+    seen: list[Any] = []
+    try:
+        with isolated(seed):
+            result = env.reset(seed=seed, options=options)
+            assert isinstance(result, tuple), (
+                "reset() returned a bare observation, the API of gym before 0.26; "
+                "return (observation, info)"
+            )
+            observation, _ = result
+            env.action_space.seed(seed)
+            for _ in range(steps):
+                assert observation in env.observation_space, (
+                    f"an observation of {_describe(observation)} is not in the observation space"
+                )
+                step = env.step(env.action_space.sample())
+                assert len(step) == 5, (
+                    f"step() returned {len(step)} values, the API of gym before 0.26; return "
+                    f"(observation, reward, terminated, truncated, info)"
+                )
+                observation, reward, terminated, truncated, _ = step
+                seen.append((observation, float(reward), bool(terminated), bool(truncated)))
+                if terminated or truncated:
+                    break
+    finally:
+        env.close()
+    return seen
+
+
+def _check_samples(environment: Environment, task: Task) -> None:
+    samples = environment.samples(task, Path(tempfile.gettempdir()))
+    spaces = environment.spaces(task)
+    for inputs, labels in (
+        (samples.train_inputs, samples.train_labels),
+        (samples.test_inputs, samples.test_labels),
+    ):
+        assert len(inputs) == len(labels) > 0, "inputs and labels differ in number, or are none"
+        assert inputs[0] in spaces.observation, "an input is not in the observation space"
+        assert labels[0] in spaces.action, "a label is not in the action space"
+
+
+def check_agent(
+    agent_class: type[Agent],
+    environment: Environment,
+    task: Task,
+    settings: Mapping[str, Any] | None = None,
+) -> None:
+    """Check an agent on one task: budget, actions, unchanged by acting, exact saving.
+
+    The task's learning section says how it learns; keep its amount small.
+
+    Raises:
+        AssertionError: naming what does not hold.
+    """
+    assert task.learning is not None, "give the task a learning section"
+    context = TaskContext(environment.spaces(task), 0, task.id, task.language)
+    life = Life((context,), seed=5)
+    first, second = (agent_class(agent_class.Settings(**settings or {}), life) for _ in range(2))
+    source = task.learning.source
+    assert source in agent_class.sources, f"{agent_class.__name__} does not learn from {source}"
+    _learn(first, environment, task, context)
+    _check_acting(first, context)
+    with tempfile.TemporaryDirectory() as folder:
+        first.save(Path(folder))
+        second.load(Path(folder))
+    assert first.fingerprint() == second.fingerprint(), "load() does not restore what save() wrote"
+    for agent in (first, second):
+        _learn(agent, environment, task, context)
+    assert first.fingerprint() == second.fingerprint(), (
+        "after save() and load() learning goes on differently: save generators and memories too"
+    )
+
+
+def _learn(agent: Agent, environment: Environment, task: Task, context: TaskContext) -> None:
+    assert task.learning is not None
+    lesson = _lesson(environment, task, task.learning)
+    agent.learn(lesson, context)
+    lesson.close()
+
+
+def _lesson(environment: Environment, task: Task, learning: Learning) -> Lesson:
+    with tempfile.TemporaryDirectory() as folder:
+        if learning.source == "demonstrations":
+            data = environment.demonstrations(task, Path(folder))
+            return DemonstrationLesson(data, learning, 0, learning.amount)
+        if learning.source == "samples":
+            samples = environment.samples(task, Path(folder))
+            return SampleLesson(samples, learning, 0, learning.amount)
+    return InteractionLesson(
+        environment.make(task),
+        learning,
+        0,
+        learning.amount,
+        horizon=task.horizon,
+        measure=task.measure,
+        seed_of=lambda episode: episode,
+    )
+
+
+def _check_acting(agent: Agent, context: TaskContext) -> None:
+    context.spaces.observation.seed(3)
+    observations = [context.spaces.observation.sample() for _ in range(3)]
+    before = agent.fingerprint()
+    together = agent.act(batch(observations), _acting(context, range(3)))
+    assert len(together) == 3, f"act() returned {len(together)} actions for 3 observations"
+    for row, observation in enumerate(observations):
+        alone = agent.act(batch([observation]), _acting(context, [row]))[0]
+        assert _equal(alone, together[row]), (
+            "an action depends on the rest of its batch: draw from acting.generators, row by row"
+        )
+        action = together[row]
+        assert np.asarray(action).shape == (context.spaces.action.shape or ()), (
+            f"an action of {_describe(action)} does not fit {context.spaces.action}"
+        )
+    assert agent.fingerprint() == before, "act() changed the agent"
+
+
+def _acting(context: TaskContext, rows: Sequence[int]) -> Acting:
+    first = np.ones(len(rows), dtype=bool)
+    return Acting(context, np.array(rows), first, [generator(row) for row in rows])
+
+
+def check_metric_set(metric_set: MetricSet, suite: Suite) -> Scores:
+    """Check a metric set on a suite's synthetic lifetime and return its scores.
+
+    Raises:
+        AssertionError: naming what does not hold.
+    """
+    ids = [metric.id for metric in metric_set.metrics]
+    assert len(set(ids)) == len(ids), "metric ids must be unique"
+    lifetime = synthetic(suite, suite.seeds[0])
+    scores = metric_set.score(lifetime)
+    unknown = {value.id for value in scores.values} - set(ids)
+    assert not unknown, f"score() returns ids that metrics does not define: {sorted(unknown)}"
+    keys = [(value.id, value.task, value.source) for value in scores.values]
+    assert len(set(keys)) == len(keys), "a value is given twice"
+    assert metric_set.score(lifetime) == scores, "scoring twice gives different values"
+    json.dumps(dict(scores.settings), allow_nan=False)
+    return scores
+
+
+def check_suite(suite: Suite) -> None:
+    """Check that a suite plans, and that its resolved form means the same.
+
+    Raises:
+        AssertionError: naming what does not hold.
+    """
+    again = Suite.model_validate(suite.resolved())
+    assert again.hash == suite.hash, "the resolved form has another hash"
+    for seed in suite.seeds[:3]:
+        blocks = plan(suite, seed)
+        assert blocks, "the plan is empty"
+        assert plan(again, seed) == blocks, "planning twice gives different blocks"
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if isinstance(one, Mapping):
+        return one.keys() == other.keys() and all(_equal(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(_equal, one, other))
+    return bool(np.array_equal(one, other))
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"a mapping of {', '.join(value)}"
+    array = np.asarray(value)
+    return f"shape {array.shape} and type {array.dtype}"

@@ -1,0 +1,130 @@
+"""The checks for plugin authors: every name of the house passes, and every fault is caught."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support import ROOT, probe_suite
+
+from l2bench.builtin.catch import CatchEnvironment
+from l2bench.builtin.digits import DigitsEnvironment
+from l2bench.builtin.known import Perfect
+from l2bench.builtin.probe import Probe, ProbeEnvironment
+from l2bench.cli.compose import compose
+from l2bench.plugins import make_environment
+from l2bench.suite import Learning, Task
+from l2bench.testing import check_agent, check_environment, check_metric_set, check_suite
+
+LEARNING = {
+    "interaction": Learning(source="interaction", unit="episodes", amount=3),
+    "demonstrations": Learning(source="demonstrations", unit="epochs", amount=2),
+    "samples": Learning(source="samples", unit="epochs", amount=2),
+}
+
+
+def task(environment: str, name: str, source: str | None = None, **more) -> Task:
+    learning = LEARNING[source] if source else None
+    return Task(id="t", environment=environment, task=name, learning=learning, **more)
+
+
+@pytest.mark.parametrize("name", ["catch", "digits", "probe"])
+def test_the_built_in_environments_keep_their_contract(registry, name):
+    environment = make_environment(registry, f"l2bench/{name}")
+    for known in environment.tasks():
+        check_environment(environment, task(f"l2bench/{name}", known))
+
+
+def test_gymnasium_environments_keep_the_contract(registry):
+    environment = make_environment(registry, "l2bench/gymnasium")
+    check_environment(environment, task("l2bench/gymnasium", "CartPole-v1"))
+
+
+@pytest.mark.parametrize("source", LEARNING)
+@pytest.mark.parametrize("name", ["random", "perfect", "frozen", "forgetter", "late_bloomer"])
+def test_the_agents_of_every_source_keep_their_contract(registry, name, source):
+    agent = registry.resolve("agents", f"l2bench/{name}")
+    check_agent(agent, ProbeEnvironment(), task("l2bench/probe", "probe_1", source, horizon=1))
+
+
+def test_the_learners_keep_their_contract(registry):
+    tabular, linear = (registry.resolve("agents", f"l2bench/{n}") for n in ("tabular", "linear"))
+    check_agent(
+        tabular,
+        CatchEnvironment(),
+        task("l2bench/catch", "catch", "interaction", horizon=50, measure="catch_rate"),
+    )
+    check_agent(linear, DigitsEnvironment(), task("l2bench/digits", "digits_01", "samples"))
+
+
+def test_the_suites_and_metric_sets_of_the_house_keep_their_contract(registry):
+    for path in sorted((ROOT / "suites").glob("*.yaml")):
+        suite = compose(registry, str(path), []).suite
+        check_suite(suite)
+        for name in suite.metrics:
+            scores = check_metric_set(registry.resolve("metric_sets", name)(), suite)
+            assert scores.values
+
+
+def broken_probe(**methods) -> ProbeEnvironment:
+    live = type("Broken", (Probe,), methods)
+    return type("Env", (ProbeEnvironment,), {"make": lambda self, task: live()})()
+
+
+@pytest.mark.parametrize(
+    ("methods", "words"),
+    [
+        ({"reset": lambda self, *, seed=None, options=None: np.zeros(4, np.float32)}, "0.26"),
+        ({"step": lambda self, action: (np.zeros(4, np.float32), 0.0, True, {})}, "0.26"),
+        (
+            {"reset": lambda self, *, seed=None, options=None: (np.full(4, 9.0, np.float32), {})},
+            "not in the observation space",
+        ),
+        (
+            {
+                "reset": lambda self, *, seed=None, options=None: Probe.reset(self, seed=0),
+                "step": lambda self, action: (
+                    np.random.default_rng().random(4).astype(np.float32), 0.0, True, False, {},
+                ),
+            },
+            "must decide",
+        ),
+    ],
+)  # fmt: skip
+def test_faulty_environments_are_told(methods, words):
+    with pytest.raises(AssertionError, match=words):
+        check_environment(broken_probe(**methods), task("x", "probe_1", horizon=1))
+
+
+class Drifting(Perfect):
+    def act(self, observations, acting):
+        self._latest = str(np.random.default_rng().random())
+        return super().act(observations, acting)
+
+
+class Forgetful(Perfect):
+    def save(self, folder):
+        pass
+
+    def load(self, folder):
+        pass
+
+
+class Herd(Perfect):
+    def act(self, observations, acting):
+        return super().act(observations, acting) * 0 + len(observations) % 4
+
+
+@pytest.mark.parametrize(
+    ("agent", "words"),
+    [(Drifting, "act\\(\\) changed"), (Forgetful, "load\\(\\)"), (Herd, "rest of its batch")],
+)
+def test_faulty_agents_are_told(agent, words):
+    with pytest.raises(AssertionError, match=words):
+        check_agent(agent, ProbeEnvironment(), task("x", "probe_1", "interaction", horizon=1))
+
+
+def test_a_metric_set_that_invents_ids_is_told(registry):
+    metric_set = registry.resolve("metric_sets", "l2bench/libero")()
+    metric_set.metrics = metric_set.metrics[:1]
+    with pytest.raises(AssertionError, match="does not define"):
+        check_metric_set(metric_set, probe_suite(2))
