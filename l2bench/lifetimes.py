@@ -51,8 +51,9 @@ RECORDED = (
     "torch",
 )
 
-#: Called with (lifetimes done, lifetimes planned, blocks done, blocks planned, text, fraction).
-Progress = Callable[[int, int, int, int, str, float], None]
+#: Called with (lifetimes done, lifetimes planned, blocks done, blocks planned, text, fraction);
+#: the fraction is None while data is made, and no block advances.
+Progress = Callable[[int, int, int, int, str, float | None], None]
 
 
 @dataclass
@@ -106,9 +107,10 @@ class Run:
             if existing.get(seed) and read_bundle(existing[seed]).manifest.status == "complete":
                 continue
 
-            def report(at: int, of: int, text: str, share: float, done: int = done) -> None:
+            def report(at: int, of: int, text: str, share: float | None, done: int = done) -> None:
                 progress(done, len(seeds), at, of, text, share)
 
+            self.cast.progress = _of_data(report)
             writer = self._writer(folder, seed, existing.get(seed))
             self._live(writer, seed, report, sets)
         summary = summarise([self._existing(folder)[seed] for seed in seeds])
@@ -246,6 +248,15 @@ class Run:
             agent=dict(runner.agent.details()),
             execution=execution,
         )
+
+
+def _of_data(report: Callable[..., None]) -> Callable[[int, int, str], None]:
+    """Return how the making of data is reported: as a part of the block that needs it."""
+
+    def progress(done: int, total: int, text: str) -> None:
+        report(0, 0, f"{text} {done}/{total}", None)
+
+    return progress
 
 
 def installed(names: Sequence[str]) -> dict[str, str]:

@@ -8,6 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import l2bench
 from l2bench.bundle.lifetime import Lifetime
 from l2bench.bundle.reader import Bundle, read_bundle
@@ -80,28 +82,22 @@ def summarise(folders: Sequence[Path], sets: Sequence[MetricSet] | None = None) 
         "bundles": [bundle.folder.name for bundle in bundles],
         "n_lifetimes": len(bundles),
         "n_tasks": len(first.suite.tasks),
-        "metrics": [_across(key, scored, rng) for key in _keys(scored)],
+        "metrics": [_across(entries, rng) for entries in _by_metric(scored)],
     }
 
 
-def _keys(scored: Sequence[Mapping[str, Any]]) -> list[tuple[str, str | None, str | None]]:
-    keys: dict[tuple[str, str | None, str | None], None] = {}
+def _by_metric(scored: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
+    """Return the entries of each metric, task and source over the lifetimes, together."""
+    together: dict[tuple[str, str | None, str | None], list[Mapping[str, Any]]] = {}
     for scores in scored:
-        for metric in scores["metrics"]:
-            keys[metric["id"], metric["task"], metric["source"]] = None
-    return list(keys)
+        for entry in scores["metrics"]:
+            key = (entry["id"], entry["task"], entry["source"])
+            together.setdefault(key, []).append(entry)
+    return list(together.values())
 
 
-def _across(
-    key: tuple[str, str | None, str | None], scored: Sequence[Mapping[str, Any]], rng: Any
-) -> dict[str, Any]:
+def _across(entries: Sequence[Mapping[str, Any]], rng: np.random.Generator) -> dict[str, Any]:
     """Return one metric's estimate over lifetimes."""
-    entries = [
-        metric
-        for scores in scored
-        for metric in scores["metrics"]
-        if (metric["id"], metric["task"], metric["source"]) == key
-    ]
     known = [entry["value"] for entry in entries if entry["value"] is not None]
     reasons = sorted({e["undefined_reason"] for e in entries if e["undefined_reason"]})
     shared = {k: v for k, v in entries[0].items() if k not in ("value", "n", "undefined_reason")}

@@ -39,6 +39,7 @@ def l2bench_metric_sets() -> Mapping[str, str]:
     return {
         "libero": "l2bench.metrics.sets:LiberoMetrics",
         "l2m": "l2bench.metrics.sets:L2MMetrics",
+        "l2metrics": "l2bench.metrics.sets:L2MetricsMetrics",
     }
 
 

@@ -21,8 +21,11 @@ from l2bench.suite import Suite
 @click.command()
 @suite_and_overrides
 @click.option("--blocks", "show_blocks", is_flag=True, help="List every block.")
+@click.option("--why", is_flag=True, help="List every value that cannot be measured, and why.")
 @as_json
-def plan(suite: str, overrides: tuple[str, ...], show_blocks: bool, as_json: bool) -> None:
+def plan(
+    suite: str, overrides: tuple[str, ...], show_blocks: bool, why: bool, as_json: bool
+) -> None:
     """Show the blocks of SUITE and which metrics they can identify; nothing is run.
 
     OVERRIDES are key=value, such as profile=smoke or scenario.episodes=5.
@@ -33,7 +36,7 @@ def plan(suite: str, overrides: tuple[str, ...], show_blocks: bool, as_json: boo
     if as_json:
         print_json(described)
         return
-    show(described, show_blocks)
+    show(described, show_blocks=show_blocks, why=why)
 
 
 def describe(registry: Registry, composed: Composed) -> dict[str, Any]:
@@ -120,7 +123,7 @@ def _block(suite: Suite, block: Block) -> dict[str, Any]:
     }
 
 
-def show(described: dict[str, Any], show_blocks: bool) -> None:
+def show(described: dict[str, Any], *, show_blocks: bool = False, why: bool = False) -> None:
     """Print a plan for people."""
     suite = described["suite"]
     click.echo(f"{suite['id']} {suite['version']}  {suite['hash']}")
@@ -136,7 +139,7 @@ def show(described: dict[str, Any], show_blocks: bool) -> None:
     if show_blocks:
         for block in described["blocks"]:
             click.echo(f"  {block['index']:4d}  {_line(block)}")
-    _show_lint(described["metrics"])
+    _show_lint(described["metrics"], why)
 
 
 def _line(block: dict[str, Any]) -> str:
@@ -147,7 +150,7 @@ def _line(block: dict[str, Any]) -> str:
     return f"evaluate  {tasks}{at}  ({block['role']}, {block['episodes']} episodes each)"
 
 
-def _show_lint(findings: list[dict[str, Any]]) -> None:
+def _show_lint(findings: list[dict[str, Any]], why: bool) -> None:
     whole = [f for f in findings if f["task"] is None]
     known = [f["metric"] for f in whole if f["identifiable"]]
     click.echo(f"can be measured: {', '.join(known) or 'nothing'}")
@@ -155,10 +158,12 @@ def _show_lint(findings: list[dict[str, Any]]) -> None:
         if not finding["identifiable"]:
             click.echo(f"cannot: {finding['metric']}: {finding['reason']}")
     parts = [f for f in findings if f["task"] is not None and not f["identifiable"]]
-    partial = sorted({f["metric"] for f in parts} & set(known))
-    if parts:
-        click.echo(
-            f"{len(parts)} values of single tasks or pairs cannot be measured; "
-            f"--json gives each with its reason"
-            + (f" (partly: {', '.join(partial)})" if partial else "")
-        )
+    if not why:
+        if parts:
+            click.echo(
+                f"{len(parts)} values of single tasks or pairs cannot be measured: see --why"
+            )
+        return
+    for finding in parts:
+        pair = f"{finding['source']} -> " if finding["source"] else ""
+        click.echo(f"cannot: {finding['metric']}, {pair}{finding['task']}: {finding['reason']}")

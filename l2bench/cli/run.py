@@ -76,7 +76,7 @@ def _dry_run(registry: Registry, composed: Any, cast: Cast, as_json: bool) -> No
     if as_json:
         print_json({**described, "estimate": cost})
         return
-    show(described, show_blocks=False)
+    show(described)
     seconds = cost["seconds"]
     shown = "unknown" if seconds is None else _duration(seconds)
     click.echo(f"simulation time: {shown} ({cost['note']})")
@@ -120,7 +120,12 @@ def _progress() -> Iterator[Callable[..., None]]:
     with Progress(*columns, console=Console(stderr=True)) as bar:
         shown = bar.add_task("starting", total=1.0)
 
-        def report(done: int, of: int, at: int, blocks: int, text: str, share: float) -> None:
+        def report(
+            done: int, of: int, at: int, blocks: int, text: str, share: float | None
+        ) -> None:
+            if share is None:
+                bar.update(shown, description=text[:44])
+                return
             where = f"lifetime {done + 1}/{of}, block {min(at + 1, blocks)}/{blocks}: {text}"
             bar.update(shown, completed=(done + share) / of, description=where[:44])
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from l2bench.bundle.lifetime import Lifetime, columns
+from l2bench.errors import Unsupported
 from l2bench.metrics.statistics import wilson
 
 Cell = dict[str, Any]
@@ -86,5 +87,8 @@ def cells(lifetime: Lifetime) -> dict[tuple[int, int], Cell]:
         n = int(items[at]) if measure == "accuracy" else int(counts[at])
         found[block, task] = {"value": value, "n": n}
         if measure in ("success", "accuracy"):
+            if not 0 <= value <= 1:
+                name = lifetime.suite.tasks[task].id
+                raise Unsupported(f"{measure} of task '{name}' is {value}, outside 0 to 1")
             found[block, task]["wilson95"] = list(wilson(value * n, n))
     return found

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from metrics.builders import log
 
 from l2bench.metrics.l2m_log import read_log
 from l2bench.metrics.l2m_preprocess import preprocess, quantile_range, scale, smooth
@@ -40,7 +41,7 @@ def test_smooth(case):
 def test_terminal_and_recovery(case):
     values = np.array(case["y"])
     numbers = np.array(case.get("experience_numbers", range(len(values))))
-    log = read_log(
+    rows = read_log(
         {
             "block_num": np.zeros(len(values), dtype=int),
             "exp_num": numbers,
@@ -49,7 +50,7 @@ def test_terminal_and_recovery(case):
             "performance": values,
         }
     )
-    regimes = measure_regimes(log)
+    regimes = measure_regimes(rows)
     assert regimes.terminal.tolist() == pytest.approx([case["terminal"]], **TOLERANCE)
     assert regimes.experiences_to_terminal.tolist() == [case["experiences_to_terminal"]]
     if case["previous_value"] is not None:
@@ -76,7 +77,7 @@ def test_median_slope(case):
 def test_scale(case):
     tasks = [task for task, values in case["values"].items() for _ in values]
     values = [value for values in case["values"].values() for value in values]
-    log = read_log(
+    rows = read_log(
         {
             "block_num": np.arange(len(values)),
             "exp_num": np.arange(len(values)),
@@ -86,7 +87,7 @@ def test_scale(case):
         }
     )
     settings = replace(L2METRICS, smoothing="none", scaling=case["method"])
-    found = preprocess(log, [], settings).log.value.tolist()
+    found = preprocess(rows, [], settings).log.value.tolist()
     expected = [value for values in case["normalised"].values() for value in values]
     assert found == pytest.approx(expected, **TOLERANCE)
 
@@ -128,3 +129,14 @@ def test_rounding_does_not_move_the_saturation_of_the_text():
 def test_least_squares_slope():
     assert least_squares_slope([0, 1, 2, 3], [1, 3, 2, 5]) == pytest.approx(1.1)
     assert least_squares_slope([4], [1]) == 0.0
+
+
+def test_evaluations_are_smoothed_only_where_asked():
+    ramp = np.arange(20.0)
+    data = log(("E", "a", ramp), ("L", "a", ramp))
+    plain = replace(L2METRICS, scaling="none")
+    kept = preprocess(data, [], plain).log.value
+    assert kept[:20].tolist() == ramp.tolist()
+    assert kept[20:].tolist() == smooth(ramp).tolist() != ramp.tolist()
+    asked = preprocess(data, [], replace(plain, smooth_evaluation=True)).log.value
+    assert asked[:20].tolist() == smooth(ramp).tolist()

@@ -222,12 +222,19 @@ def heat_map(make, page):
     )
 
 
-def test_the_heat_map_and_its_table_hold_the_same_numbers(make):
-    page = page_of(make, make.suite(4, 5, evaluate="all", pretest=True))
-    table = make.parse(page).all("section", id="matrix")[0].all("table")[0]
-    numbers = [cell.text for cell in table.all("td")]
-    assert len(numbers) == 20
-    assert [texts[0] for _, texts, _ in cells_of(heat_map(make, page))] == numbers
+@pytest.mark.parametrize(("evaluate", "gaps"), [("all", 0), ("seen", 6)])
+def test_the_heat_map_and_both_tables_hold_the_same_numbers(make, evaluate, gaps):
+    page = page_of(make, make.suite(4, 5, evaluate=evaluate))
+    root = make.parse(page)
+    rows = [
+        [cell.text for cell in row.all("td")]
+        for row in root.all("section", id="matrix")[0].all("table")[0].all("tr")[1:]
+    ]
+    assert [texts[0] for _, texts, _ in cells_of(heat_map(make, page))] == sum(rows, [])
+    assert sum(rows, []).count(NOTHING) == gaps
+    courses = root.all("section", id="courses")[0].all("table")[0].all("tr")[1:]
+    shown = [[re.match(r"\d\.\d\d|.", c.text).group() for c in row.all("td")] for row in courses]
+    assert shown == [list(column) for column in zip(*rows, strict=True)]
 
 
 def test_unmeasured_cells_are_hatched_and_hold_no_number(make):
@@ -404,6 +411,15 @@ def test_directions_are_words_and_symbols(make):
     assert "\N{DOWNWARDS ARROW} lower is better" in rows[2].text
 
 
+def test_what_speaks_against_the_numbers_is_said_first(make):
+    suite = make.suite(1, 5)
+    page = page_of(make, suite, discarded=1, division="open", deviations=("scenario.episodes",))
+    warnings = make.parse(page).all("div", class_="warnings")[0].text
+    assert "5 attempts at a block were discarded and repeated" in warnings
+    assert "Open division" in warnings
+    assert make.parse(page_of(make, suite)).all("div", class_="warnings") == []
+
+
 def test_warnings_name_the_lifetimes_they_are_about(make):
     suite = make.suite(2, 5)
     bundles = make.bundles(suite, warnings=["everywhere"])
@@ -464,9 +480,10 @@ def test_values_off_the_scale_are_drawn_at_the_edge_and_said(make):
     page = render([bundle], make.summary([bundle]))
     root = make.parse(page)
     assert "Values outside 0 to 1" in root.all("section", id="matrix")[0].text
-    for path in root.all("path", class_="mean-line"):
-        for _, y in re.findall(r"[ML]([\d.]+) ([\d.]+)", path.get("d")):
-            assert 0 <= float(y) <= 20
+    paths = [path.get("d") for path in root.all("path", class_="mean-line")]
+    places = [float(y) for path in paths for y in re.findall(r"[ML]\S+? (-?[\d.]+)", path)]
+    assert len(places) == 11 + 1
+    assert all(0 <= y <= 20 for y in places)
     assert "7.50" in root.all("section", id="curves")[0].text
 
 
