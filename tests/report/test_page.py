@@ -16,6 +16,7 @@ import pytest
 
 from l2bench.bundle.lifetime import synthetic
 from l2bench.errors import UsageError
+from l2bench.metrics import views
 from l2bench.report.page import render
 from l2bench.report.text import NOTHING
 
@@ -230,11 +231,45 @@ def test_the_heat_map_and_both_tables_hold_the_same_numbers(make, evaluate, gaps
         [cell.text for cell in row.all("td")]
         for row in root.all("section", id="matrix")[0].all("table")[0].all("tr")[1:]
     ]
-    assert [texts[0] for _, texts, _ in cells_of(heat_map(make, page))] == sum(rows, [])
-    assert sum(rows, []).count(NOTHING) == gaps
+    flat = [text for row in rows for text in row]
+    assert [texts[0] for _, texts, _ in cells_of(heat_map(make, page))] == flat
+    assert flat.count(NOTHING) == gaps
     courses = root.all("section", id="courses")[0].all("table")[0].all("tr")[1:]
     shown = [[re.match(r"\d\.\d\d|.", c.text).group() for c in row.all("td")] for row in courses]
     assert shown == [list(column) for column in zip(*rows, strict=True)]
+
+
+def test_curves_and_their_table_show_each_lifetime_and_what_was_kept(make):
+    suite = make.suite(2, 3)
+    bundles = make.bundles(suite)
+    section = make.parse(render(bundles, make.summary(bundles))).all("section", id="curves")[0]
+    rows = [[cell.text for cell in row.all("td")] for row in section.all("table")[0].all("tr")[1:]]
+    curves = [curve for bundle in bundles for curve in views.curves(bundle.lifetime)]
+    for task in range(2):
+        part = rows[11 * task : 11 * task + 11]
+        for seed in range(3):
+            values = [point["value"] for point in curves[2 * seed + task]["points"]]
+            assert [row[1 + seed].rstrip("*") for row in part] == [f"{v:.2f}" for v in values]
+            kept = [at for at, row in enumerate(part) if row[1 + seed].endswith("*")]
+            assert kept == [values.index(max(values))]
+        for row in part:
+            mean = sum(float(text.rstrip("*")) for text in row[1:4]) / 3
+            assert float(row[0]) == pytest.approx(mean, abs=0.006)
+            assert row[4] == "20"
+    for figure in section.all("figure"):
+        (rings,) = figure.all("path", class_="kept")
+        assert rings.get("d").count("M") == 3
+        assert len(figure.all("path", class_="thin faint")) == 3
+
+
+def test_courses_mark_where_the_task_is_learned(make):
+    suite = make.suite(2, 2, kind="interleaved", rounds=2, keep="last")
+    figures = make.parse(page_of(make, suite)).all("section", id="courses")[0].all("figure")
+    bands = [[float(b.get("x")) for b in f.all("rect", class_="band")] for f in figures]
+    assert [len(places) for places in bands] == [2, 2]
+    (first, third), (second, fourth) = bands
+    assert first < second < third < fourth
+    assert all(len(f.all("rect", class_="bar")) == 2 for f in figures)
 
 
 def test_unmeasured_cells_are_hatched_and_hold_no_number(make):
