@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import signal
 import time
 import traceback
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,10 @@ class Episode:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one evaluation episode; ``score`` is in the task's raw units."""
+    """What came of one evaluation episode; ``score`` is in the task's raw units.
+
+    ``worker_cpu`` is the CPU time spent on it in another process, in seconds.
+    """
 
     score: float | None
     success: bool | None
@@ -50,6 +54,7 @@ class Outcome:
     terminated: bool
     truncated: bool
     seconds: float
+    worker_cpu: float = 0.0
 
 
 #: Makes a batch of actions: observations (B, ...), context rows -> actions (B, ...).
@@ -206,7 +211,8 @@ class WorkerPool:
                     asking.append((worker, content))
                     continue
                 assert worker.episode is not None
-                yield worker.episode, content
+                episode, worker.episode = worker.episode, None
+                yield episode, content
                 if waiting:
                     worker.begin(worker.slot, task, waiting.popleft())
                 else:
@@ -254,6 +260,8 @@ class _Worker:
         return kind, content
 
     def stop(self) -> None:
+        if self.episode is not None:
+            self._process.terminate()  # in the middle of an episode, which nobody wants any more
         with contextlib.suppress(OSError):
             self.connection.send(None)
         self._process.join(5)
@@ -287,6 +295,7 @@ def _answer(asking: list[tuple[_Worker, Observation]], context: TaskContext, act
 
 def _serve(connection: Connection, keep: int) -> None:
     """Run episodes as told until told to stop: the body of a worker process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
     registry = Registry()
     environments: dict[str, Environment] = {}
     live = LiveEnvironments(keep)
@@ -296,15 +305,17 @@ def _serve(connection: Connection, keep: int) -> None:
             if task.environment not in environments:
                 environments[task.environment] = make_environment(registry, task.environment)
             env = live.get(environments[task.environment], task)
+            began = time.process_time()
             with isolated(episode.env_seed):
                 rollout = Rollout(env, task, episode)
                 observation = rollout.start()
                 while rollout.outcome is None:
                     connection.send(("observation", observation))
                     observation = rollout.step(connection.recv())
-            connection.send(("outcome", rollout.outcome))
-    except (EOFError, KeyboardInterrupt):
-        pass  # the parent is gone or stopping
+            spent = time.process_time() - began
+            connection.send(("outcome", replace(rollout.outcome, worker_cpu=spent)))
+    except EOFError:
+        pass  # the parent is gone
     except BaseException as error:
         text = f"{type(error).__name__}: {error}"
         connection.send(("error", (text, traceback.format_exc())))

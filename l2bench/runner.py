@@ -35,6 +35,7 @@ class Totals:
     lx: int = 0
     env_steps: int = 0
     episode_rows: int = 0
+    worker_cpu: float = 0.0  # of the present block, in other processes
 
 
 class LifetimeRunner:
@@ -95,7 +96,7 @@ class LifetimeRunner:
 
     def _run_block(self, block: Block) -> None:
         began, cpu, started = time.perf_counter(), time.process_time(), now()
-        changed = False
+        changed = not self.writer.sealed  # the agent as born may turn out to be the best
         selected = None
         if block.closes is not None:
             selected = self._close_task(block)
@@ -104,6 +105,7 @@ class LifetimeRunner:
             with self._blame(f"starting task '{self.cast.suite.tasks[block.opens].id}'"):
                 self.agent.start_task(self.cast.context(block.opens))
         first_lx, first_step = self.totals.lx, self.totals.env_steps
+        self.totals.worker_cpu = 0.0
         if block.kind == "learn":
             tables = self._learn(block)
             changed = True
@@ -130,7 +132,7 @@ class LifetimeRunner:
             "started_at": _microseconds(started),
             "ended_at": _microseconds(now()),
             "wall_s": time.perf_counter() - began,
-            "cpu_s": time.process_time() - cpu,
+            "cpu_s": time.process_time() - cpu + self.totals.worker_cpu,
         }
         self.writer.seal(row, tables, self._save if changed else None)
         self._discarded = 0
@@ -260,6 +262,7 @@ class LifetimeRunner:
             for e, o in ((episode, outcomes[episode.index]) for episode in episodes)
         ]
         self.totals.episode_rows += len(rows)
+        self.totals.worker_cpu += math.fsum(o.worker_cpu for o in outcomes.values())
         return rows
 
     def _pool(self) -> LocalPool | WorkerPool:

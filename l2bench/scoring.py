@@ -13,6 +13,7 @@ import numpy as np
 import l2bench
 from l2bench.bundle.lifetime import Lifetime
 from l2bench.bundle.reader import Bundle, read_bundle
+from l2bench.errors import UsageError
 from l2bench.metrics.base import MetricSet
 from l2bench.metrics.scores import Metric, Scores, Value
 from l2bench.metrics.statistics import estimate
@@ -69,6 +70,7 @@ def summarise(folders: Sequence[Path], sets: Sequence[MetricSet] | None = None) 
     starts from the digests of the tables, so that the same bundles give the same interval.
     """
     bundles = [read_bundle(folder) for folder in folders]
+    _refuse_mixture(bundles)
     scored = [score_bundle(b, sets) if sets is not None else b.scores for b in bundles]
     first = bundles[0]
     digest = hashlib.sha256("".join(str(s.get("inputs")) for s in scored).encode()).digest()
@@ -84,6 +86,28 @@ def summarise(folders: Sequence[Path], sets: Sequence[MetricSet] | None = None) 
         "n_tasks": len(first.suite.tasks),
         "metrics": [_across(entries, rng) for entries in _by_metric(scored)],
     }
+
+
+def _refuse_mixture(bundles: Sequence[Bundle]) -> None:
+    """Refuse bundles that are not lifetimes of one agent on one suite, each seed once."""
+    first = bundles[0]
+    seeds: dict[int, str] = {}
+    for bundle in bundles:
+        for what, theirs, ours in (
+            ("suite", bundle.manifest.suite.suite_hash, first.manifest.suite.suite_hash),
+            ("agent", bundle.manifest.agent.agent_hash, first.manifest.agent.agent_hash),
+        ):
+            if theirs != ours:
+                raise UsageError(
+                    f"{bundle.folder.name} is of another {what} than {first.folder.name}; "
+                    f"keep the lifetimes of one agent on one suite in a folder of their own"
+                )
+        seed = bundle.manifest.seed.lifetime
+        if seed in seeds:
+            raise UsageError(
+                f"{bundle.folder.name} and {seeds[seed]} are both of seed {seed}; remove one"
+            )
+        seeds[seed] = bundle.folder.name
 
 
 def _by_metric(scored: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:

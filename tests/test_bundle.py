@@ -179,3 +179,20 @@ def test_a_seed_gives_the_same_tables_and_another_seed_others(registry, tmp_path
     first, second = content_hashes(tmp_path / "a"), content_hashes(tmp_path / "b")
     assert first == second
     assert first[0]["episodes"] != first[1]["episodes"]
+
+
+def test_a_mixture_of_agents_or_a_seed_twice_is_refused(registry, tmp_path):
+    import shutil
+
+    from l2bench.scoring import summarise
+
+    folders = []
+    for agent in ("perfect", "frozen"):
+        run_suite(registry, probe_suite(2), agent, tmp_path / agent)
+        folders += find_bundles(tmp_path / agent)
+    with pytest.raises(UsageError, match="of another agent"):
+        summarise(folders)
+    copy = tmp_path / "copy.l2b"
+    shutil.copytree(folders[0], copy)
+    with pytest.raises(UsageError, match="both of seed 0"):
+        summarise([folders[0], copy])

@@ -72,6 +72,33 @@ def test_best_checkpoint_goes_on(registry, tmp_path):
         assert {b["policy_ref"] for b in blocks if b["role"] == "post"} == {"best"}
 
 
+def test_the_agent_as_born_goes_on_if_learning_only_spoiled_it(tmp_path):
+    class Spoiled(Stub):
+        learned = 0
+
+        def learn(self, lesson, task):
+            super().learn(lesson, task)
+            self.learned += 1
+
+        def act(self, observations, acting):
+            shown = np.argmax(observations, axis=1)
+            return shown if self.learned == 0 else (shown + 1) % 4
+
+        def save(self, folder):
+            (folder / "state").write_text(str(self.learned))
+
+        def load(self, folder):
+            self.learned = int((folder / "state").read_text())
+
+    suite = probe_suite(2, scenario={"keep": "best"})
+    run_suite(stubbed(Spoiled), suite, "stub", tmp_path / "run")
+    lifetime = read_bundle(find_bundles(tmp_path / "run")[0]).lifetime
+    posts = [b for b in lifetime.blocks.to_pylist() if b["role"] == "post"]
+    assert [b["selected_checkpoint"] for b in posts] == [0, 0]
+    rows = [r for r in lifetime.episodes.to_pylist() if r["block_index"] == posts[1]["block_index"]]
+    assert all(row["success"] for row in rows)
+
+
 @pytest.mark.parametrize("workers", [1, 2, 3])
 def test_the_number_of_workers_changes_nothing(registry, tmp_path, workers):
     suite = probe_suite(2, scenario={"episodes": 7})

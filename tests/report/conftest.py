@@ -25,6 +25,7 @@ from l2bench.bundle.model import (
 )
 from l2bench.bundle.reader import Bundle
 from l2bench.metrics.statistics import estimate
+from l2bench.report.page import render
 from l2bench.suite import Suite
 
 VERBS = ("open", "close", "push", "turn_on", "pick_up", "stack", "place", "slide", "lift", "rotate")
@@ -67,14 +68,9 @@ def lived(suite, seed):
     life = synthetic(suite, seed)
     rng = np.random.default_rng([seed, len(suite.tasks)])
     blocks = life.blocks.to_pylist()
-    learned_at = {}
-    for block in blocks:
-        if block["kind"] == "learn":
-            learned_at[block["learn_task"]] = block["block_index"]
     skill = rng.uniform(0.5, 1.0, len(suite.tasks))
     chances = {}
     state = np.zeros(len(suite.tasks))
-    best = {}
     for block in blocks:
         task = block["learn_task"]
         if block["kind"] == "learn":
@@ -82,8 +78,6 @@ def lived(suite, seed):
             amount = suite.tasks[task].learning.amount
             state[task] = skill[task] * (1 - np.exp(-4 * block["checkpoint"] / amount))
         chances[block["block_index"]] = state.copy()
-        if block["role"] == "curve":
-            best.setdefault(task, []).append((block["checkpoint"], state[task]))
     rows = life.episodes.to_pylist()
     scores = np.array([rng.random() < chances[r["block_index"]][r["task_index"]] for r in rows])
     return with_scores(life, rows, scores)
@@ -374,6 +368,23 @@ class Make:
     lived = staticmethod(lived)
     with_scores = staticmethod(with_scores)
     parse = staticmethod(parse)
+
+    @staticmethod
+    def page(suite, **more):
+        bundles = Make.bundles(suite, **more)
+        return render(bundles, make_summary(bundles))
+
+    @staticmethod
+    def empty_page():
+        """Return the page of two lifetimes in which nothing was measured."""
+        suite = make_suite(2, 2)
+        bundles = []
+        for seed in suite.seeds:
+            life = synthetic(suite, seed)
+            rows = life.episodes.to_pylist()
+            nothing = with_scores(life, rows, np.full(len(rows), np.nan))
+            bundles.append(make_bundle(suite, seed, life=nothing))
+        return render(bundles, make_summary(bundles, defined=False))
 
     @staticmethod
     def bundles(suite, seeds=None, **more):
