@@ -85,6 +85,19 @@ def test_odd_suite_files(cli, tmp_path, content, code, words):
     assert errors.count("\n") == 1
 
 
+def test_a_resolved_suite_is_a_suite_file_that_needs_an_agent(cli, finished, tmp_path):
+    (resolved,) = finished.glob("*.l2b/suite.json")
+    copy = tmp_path / "again.yaml"
+    copy.write_bytes(resolved.read_bytes())
+    code, _, errors = cli("plan", copy)
+    assert code == 2
+    assert "names no agent; add agent=NAME" in errors
+    code, output, errors = cli("plan", copy, "agent=tabular", "--json")
+    assert code == 0, errors
+    (manifest,) = finished.glob("*.l2b/manifest.json")
+    assert json.loads(output)["suite"]["hash"] == json.loads(manifest.read_text())["suite"]["suite_hash"]
+
+
 def test_errors_are_json_too(cli):
     code, output, _ = cli("run", "quickstat", "--json")
     error = json.loads(output)["error"]

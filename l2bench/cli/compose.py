@@ -37,10 +37,14 @@ def compose(registry: Registry, named: str, overrides: Sequence[str]) -> Compose
         Unsupported: a file that cannot be read.
     """
     path = find(registry, named)
-    base = _as_models(_hydra(registry, path, None, []), path)
+    base = _suite(_hydra(registry, path, None, []), path)[0]
     profile, rest = _profile(overrides)
-    composed = _as_models(_hydra(registry, path, profile, rest), path)
-    return Composed(*composed, deviations=_differences(base[0], composed[0]))
+    suite, beside = _suite(_hydra(registry, path, profile, rest), path)
+    if not beside["agent"]:
+        raise UsageError(f"{path.name} names no agent; add agent=NAME (see 'l2bench plugins')")
+    agent = judge(AgentSpec, beside["agent"], f"{path.name}, agent")
+    execution = judge(Execution, beside["execution"] or {}, f"{path.name}, execution")
+    return Composed(suite, agent, execution, _differences(base, suite))
 
 
 def find(registry: Registry, named: str) -> Path:
@@ -128,20 +132,14 @@ def _first_line(error: BaseException) -> str:
     return "; ".join(lines[:2]) or type(error).__name__
 
 
-def _as_models(data: dict[str, Any], path: Path) -> tuple[Suite, AgentSpec, Execution]:
+def _suite(data: dict[str, Any], path: Path) -> tuple[Suite, dict[str, Any]]:
+    """Return the suite in composed data, and the keys beside it."""
     beside = {key: data.pop(key, None) for key in BESIDE}
     defaults = beside["task_defaults"] or {}
     tasks = [_merged(defaults, task) for task in data.get("tasks") or []]
     if beside["select"] is not None:
         tasks = _selected(tasks, beside["select"], path)
-    suite = judge(Suite, {**data, "tasks": tasks}, path.name)
-    if not beside["agent"]:
-        raise UsageError(
-            f"{path.name} names no agent; add agent=NAME ('l2bench plugins' lists them)"
-        )
-    agent = judge(AgentSpec, beside["agent"], f"{path.name}, agent")
-    execution = judge(Execution, beside["execution"] or {}, f"{path.name}, execution")
-    return suite, agent, execution
+    return judge(Suite, {**data, "tasks": tasks}, path.name), beside
 
 
 def _merged(defaults: Any, task: Any) -> Any:

@@ -60,7 +60,7 @@ def _rows(summary: Mapping[str, Any], *, symbols: bool) -> list[tuple[list[str],
     for row in headline_rows(summary):
         note = f" ({row['note']})" if row["note"] else ""
         cells = [
-            shorten(row["name"], 60),
+            row["id"],
             row["mean"] or NOTHING,
             f"{row['spread']}{note}",
             row["unit"],

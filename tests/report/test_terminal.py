@@ -21,7 +21,7 @@ def summary(make):
 
 def test_headline_metrics_with_interval_direction_and_lifetimes(summary):
     fwt = summary["metrics"][0]
-    line = next(x for x in shown(summary).splitlines() if "(FWT)" in x)
+    line = next(x for x in shown(summary).splitlines() if "libero.FWT" in x)
     assert f"{fwt['mean']:.2f}" in line
     assert f"{fwt['low']:.2f} to {fwt['high']:.2f}" in line
     assert "\N{UPWARDS ARROW} higher is better" in line

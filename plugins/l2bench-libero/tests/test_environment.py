@@ -15,9 +15,7 @@ LEARNING = Learning(source="demonstrations", unit="epochs", amount=1)
 
 
 def task(name=SOUP, environment="libero/libero_object", learning=None, **settings):
-    return Task(
-        id="soup", environment=environment, task=name, settings=settings, learning=learning
-    )
+    return Task(id="soup", environment=environment, task=name, settings=settings, learning=learning)
 
 
 def test_every_registered_name_is_there():

