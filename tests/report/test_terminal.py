@@ -70,7 +70,7 @@ def test_terminal_texts_hold_no_control_characters(summary, hostile):
 
 
 def test_names_are_no_markup(summary):
-    metrics = [{**metric, "name": "[bold red]x[/]"} for metric in summary["metrics"]]
+    metrics = [{**metric, "id": "[bold red]x[/]"} for metric in summary["metrics"]]
     assert "[bold red]x[/]" in shown({**summary, "metrics": metrics})
 
 

@@ -248,34 +248,43 @@ class PhaseExpert(Expert):
 
     def _plan(self, job: Job, snapshot: Snapshot) -> tuple[Array, float, str]:
         """Return the target of the hand, the gripper command, and the next phase if it is time."""
-        item, place = snapshot.positions[job.goal.subject], snapshot.positions[job.container]
-        eef, grasp = snapshot.eef, job.grasp
-        above = item + np.array([grasp.shift_x, grasp.shift_y, job.high + 0.10])
-        if self._phase == "hover":
-            near = np.linalg.norm((above - eef)[:2]) < 0.008 and abs(above[2] - eef[2]) < 0.03
-            return above, OPEN, "descend" if near else ""
-        if self._phase == "descend":
-            point = _grasp_point(job, item)
-            near = np.linalg.norm((point - eef)[:2]) < 0.008 and abs(point[2] - eef[2]) < 0.006
-            return point, OPEN, "close" if near or self._count >= 40 else ""
+        if self._phase in ("hover", "descend"):
+            return self._take(job, snapshot)
         if self._phase == "close":
             return self._hold_at, CLOSE, "lift" if self._count >= 14 else ""
-        carried = item - eef
+        if self._phase == "release":
+            rise = 0.10 if self._count > 10 else 0.0
+            return self._hold_at + np.array([0.0, 0.0, rise]), OPEN, ""
+        return self._bring(job, snapshot)
+
+    def _take(self, job: Job, snapshot: Snapshot) -> tuple[Array, float, str]:
+        """Go over the object, then down to where the fingers meet around it."""
+        item, eef, grasp = snapshot.positions[job.goal.subject], snapshot.eef, job.grasp
+        if self._phase == "hover":
+            point = item + np.array([grasp.shift_x, grasp.shift_y, job.high + 0.10])
+            height, following = 0.03, "descend"
+        else:
+            point, height, following = _grasp_point(job, item), 0.006, "close"
+        near = np.linalg.norm((point - eef)[:2]) < 0.008 and abs(point[2] - eef[2]) < height
+        late = self._phase == "descend" and self._count >= 40
+        return point, OPEN, following if near or late else ""
+
+    def _bring(self, job: Job, snapshot: Snapshot) -> tuple[Array, float, str]:
+        """Lift the object, carry it over its goal, and lower it if it is to be put down."""
+        item, place = snapshot.positions[job.goal.subject], snapshot.positions[job.container]
+        carried = item - snapshot.eef
         height = job.carry(place) - carried[2]
         if self._phase == "lift":
-            up = np.array([self._hold_at[0], self._hold_at[1], height])
-            return up, CLOSE, "carry" if abs(height - eef[2]) < 0.01 else ""
+            up = np.array([*self._hold_at[:2], height])
+            return up, CLOSE, "carry" if abs(height - snapshot.eef[2]) < 0.01 else ""
         if self._phase == "carry":
             over = np.array([*(place - carried)[:2], height])
-            there = np.linalg.norm((item - place)[:2]) < 0.015
             following = "lower" if job.put_down else "release"
-            return over, CLOSE, following if there else ""
-        if self._phase == "lower":
-            down = np.array([*(place - carried)[:2], job.rest(place) - carried[2]])
-            there = item[2] - job.rest(place) < 0.012 or self._count >= 40
-            return down, CLOSE, "release" if there else ""
-        rise = 0.10 if self._count > 10 else 0.0
-        return self._hold_at + np.array([0.0, 0.0, rise]), OPEN, ""
+            arrived = np.linalg.norm((item - place)[:2]) < 0.015
+            return over, CLOSE, following if arrived else ""
+        down = np.array([*(place - carried)[:2], job.rest(place) - carried[2]])
+        rests = item[2] - job.rest(place) < 0.012 or self._count >= 40
+        return down, CLOSE, "release" if rests else ""
 
 
 EXPERTS: dict[str, type[Expert]] = {"memoryless": MemorylessExpert, "phase": PhaseExpert}

@@ -3,14 +3,14 @@
 import h5py
 import numpy as np
 import pytest
+
+from l2bench.errors import RunFailed
+from l2bench.suite import Learning, Task
 from l2bench_libero import demonstrations, hdf5
 from l2bench_libero.demonstrations import Recipe, collect
 from l2bench_libero.environment import Object
 from l2bench_libero.experts import make_expert
 from l2bench_libero.tasks import find
-
-from l2bench.errors import RunFailed
-from l2bench.suite import Learning, Task
 
 pytestmark = pytest.mark.sim
 

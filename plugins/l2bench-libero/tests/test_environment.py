@@ -3,12 +3,12 @@
 import re
 
 import pytest
-from l2bench_libero import installation, plugin, rendering
-from l2bench_libero.environment import Goal, Long, Object
 
 from l2bench.environment import task_info
 from l2bench.errors import Unsupported, UsageError
 from l2bench.suite import Learning, Task
+from l2bench_libero import installation, plugin, rendering
+from l2bench_libero.environment import Goal, Long, Object
 
 SOUP = "pick_up_the_alphabet_soup_and_place_it_in_the_basket"
 LEARNING = Learning(source="demonstrations", unit="epochs", amount=1)

@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
+
+from l2bench.errors import UsageError
 from l2bench_libero import experts
 from l2bench_libero.observation import Goal, Snapshot
 from l2bench_libero.tasks import find
-
-from l2bench.errors import UsageError
-
 
 
 def plus(point, x, y, z):

@@ -6,9 +6,9 @@ import re
 import h5py
 import numpy as np
 import pytest
-from l2bench_libero import hdf5
 
 from l2bench.errors import Unsupported, UsageError
+from l2bench_libero import hdf5
 
 
 def test_shifted_pairs_an_action_with_the_observation_before_it(official):

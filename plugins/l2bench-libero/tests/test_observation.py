@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from l2bench_libero import observation as obs
 
 from l2bench.errors import UsageError
+from l2bench_libero import observation as obs
 
 GOALS = (obs.Goal("in", "soup", "basket"), obs.Goal("in", "milk", "basket"))
 

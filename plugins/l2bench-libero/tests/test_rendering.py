@@ -1,9 +1,9 @@
 """Which OpenGL backend is taken, and what is said when none works; nothing is rendered here."""
 
 import pytest
-from l2bench_libero import rendering
 
 from l2bench.errors import Unsupported, UsageError
+from l2bench_libero import rendering
 
 
 @pytest.fixture

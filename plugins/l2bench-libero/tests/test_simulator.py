@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from gymnasium.utils import seeding
+
+from l2bench.errors import Unsupported, UsageError
 from l2bench_libero import installation, rendering
 from l2bench_libero.experts import make_expert
 from l2bench_libero.simulator import LiberoEnv
 from l2bench_libero.stepping import PackageStep
 from l2bench_libero.tasks import find
-
-from l2bench.errors import Unsupported, UsageError
 
 pytestmark = pytest.mark.sim
 

@@ -9,9 +9,9 @@ import sys
 
 import numpy as np
 import pytest
-from l2bench_libero import installation, tasks
 
 from l2bench.errors import Unsupported, UsageError
+from l2bench_libero import installation, tasks
 
 
 def assigned(path, name):
