@@ -213,6 +213,36 @@ class Suite(Model):
         return "sha256:" + hashlib.sha256(b"l2bench.suite.v1\n" + canonical).hexdigest()
 
 
+def differences(base: Suite, changed: Suite) -> tuple[str, ...]:
+    """Return the dotted keys in which two resolved suites differ, as far as scores can.
+
+    A key that differs in every task they share is given once, as ``tasks.*.key``.
+    """
+    if base.hash == changed.hash:
+        return ()
+    before, after = base.resolved(), changed.resolved()
+    old = {task["id"]: _flat(task) for task in before.pop("tasks")}
+    new = {task["id"]: _flat(task) for task in after.pop("tasks")}
+    keys = [key for key in _unequal(_flat(before), _flat(after)) if key not in PRESENTATION]
+    keys += [f"tasks.{id}" for id in old.keys() ^ new.keys()]
+    shared = [id for id in old if id in new]
+    changes = {id: set(_unequal(old[id], new[id])) for id in shared}
+    everywhere = set.intersection(*changes.values()) if len(shared) > 1 else set()
+    keys += [f"tasks.*.{key}" for key in everywhere]
+    keys += [f"tasks.{id}.{key}" for id in shared for key in changes[id] - everywhere]
+    return tuple(sorted(keys))
+
+
+def _unequal(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    return [key for key in {**before, **after} if before.get(key) != after.get(key)]
+
+
+def _flat(data: Any, prefix: str = "") -> dict[str, Any]:
+    if isinstance(data, Mapping) and data:
+        return {k: v for key in data for k, v in _flat(data[key], f"{prefix}{key}.").items()}
+    return {prefix.removesuffix("."): data}
+
+
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 

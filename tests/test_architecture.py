@@ -11,7 +11,7 @@ from support import ROOT
 #: Each module may import those above it only (and its own package).
 ORDER = (
     "errors", "seeding", "suite", "scenario", "environment", "lesson", "agent", "hookspecs",
-    "plugins", "bundle", "metrics", "scoring", "cast", "evaluation", "runner", "lifetimes",
+    "plugins", "bundle", "metrics", "scoring", "comparison", "cast", "evaluation", "runner", "lifetimes",
     "report", "testing", "builtin", "cli", "__main__",
 )  # fmt: skip
 PURE = ("bundle", "metrics", "scoring", "report")

@@ -10,7 +10,7 @@ from typing import Any
 from l2bench.cast import AgentSpec, Execution
 from l2bench.errors import Unsupported, UsageError, choices, nearest
 from l2bench.plugins import Registry
-from l2bench.suite import PRESENTATION, Suite, judge
+from l2bench.suite import Suite, differences, judge
 
 #: Keys of a suite file that are not part of the suite itself.
 BESIDE = ("agent", "execution", "profiles", "task_defaults", "select")
@@ -44,7 +44,7 @@ def compose(registry: Registry, named: str, overrides: Sequence[str]) -> Compose
         raise UsageError(f"{path.name} names no agent; add agent=NAME (see 'l2bench plugins')")
     agent = judge(AgentSpec, beside["agent"], f"{path.name}, agent")
     execution = judge(Execution, beside["execution"] or {}, f"{path.name}, execution")
-    return Composed(suite, agent, execution, _differences(base, suite))
+    return Composed(suite, agent, execution, differences(base, suite))
 
 
 def find(registry: Registry, named: str) -> Path:
@@ -162,36 +162,6 @@ def _selected(tasks: list[Any], select: Any, path: Path) -> list[Any]:
                 f"unknown task '{name}'{nearest(str(name), ids)}; {path.name} has {choices(ids)}"
             )
     return [known[name] for name in wanted]
-
-
-def _differences(base: Suite, changed: Suite) -> tuple[str, ...]:
-    """Return the dotted keys in which two resolved suites differ, as far as scores can.
-
-    A key that differs in every task they share is given once, as ``tasks.*.key``.
-    """
-    if base.hash == changed.hash:
-        return ()
-    before, after = base.resolved(), changed.resolved()
-    old = {task["id"]: _flat(task) for task in before.pop("tasks")}
-    new = {task["id"]: _flat(task) for task in after.pop("tasks")}
-    keys = [key for key in _unequal(_flat(before), _flat(after)) if key not in PRESENTATION]
-    keys += [f"tasks.{id}" for id in old.keys() ^ new.keys()]
-    shared = [id for id in old if id in new]
-    changes = {id: set(_unequal(old[id], new[id])) for id in shared}
-    everywhere = set.intersection(*changes.values()) if len(shared) > 1 else set()
-    keys += [f"tasks.*.{key}" for key in everywhere]
-    keys += [f"tasks.{id}.{key}" for id in shared for key in changes[id] - everywhere]
-    return tuple(sorted(keys))
-
-
-def _unequal(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    return [key for key in {**before, **after} if before.get(key) != after.get(key)]
-
-
-def _flat(data: Any, prefix: str = "") -> dict[str, Any]:
-    if isinstance(data, Mapping) and data:
-        return {k: v for key in data for k, v in _flat(data[key], f"{prefix}{key}.").items()}
-    return {prefix.removesuffix("."): data}
 
 
 def header(registry: Registry, named: str) -> dict[str, Any]:

@@ -20,6 +20,7 @@ COMMANDS = {
     "collect": ("l2bench.cli.collect", "Make or check the demonstrations a suite learns from."),
     "score": ("l2bench.cli.score", "Score bundles anew from their raw rows."),
     "report": ("l2bench.cli.report", "Make a page and a table from bundles."),
+    "compare": ("l2bench.cli.compare", "Compare agents on one suite."),
     "plugins": ("l2bench.cli.listing", "List environments, agents and metric sets."),
     "suites": ("l2bench.cli.listing", "List the suites."),
     "doctor": ("l2bench.cli.doctor", "Show what is installed and what is missing."),

@@ -1,0 +1,221 @@
+"""Comparing agents on one suite: paired by seed, with intervals, ranks as groups, and refusals."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from l2bench.bundle.reader import Bundle, find_bundles, read_bundle
+from l2bench.errors import UsageError, choices, nearest
+from l2bench.metrics.statistics import LEVEL, MINIMUM_FOR_INTERVAL, RESAMPLES, estimate
+from l2bench.scoring import summarise
+from l2bench.seeding import generator
+from l2bench.suite import differences
+
+#: Standard normal quantile of a two-sided 95 % interval.
+Z = 1.959963984540054
+
+
+@dataclass(frozen=True)
+class Contender:
+    """The lifetimes of one agent: a label, its bundles, and lifetime values by metric and seed."""
+
+    label: str
+    bundles: tuple[Bundle, ...]
+    values: Mapping[str, Mapping[int, float]]
+    definitions: Mapping[str, Mapping[str, Any]]
+
+
+def contender(path: Path) -> Contender:
+    """Read the complete lifetimes at a path.
+
+    Raises:
+        UsageError: if they are not of one agent on one suite.
+        Incomplete: if a lifetime has not finished.
+    """
+    folders = find_bundles(path)
+    summarise(folders)  # refuses mixtures
+    bundles = tuple(read_bundle(folder) for folder in folders)
+    values: dict[str, dict[int, float]] = {}
+    definitions: dict[str, Mapping[str, Any]] = {}
+    for bundle in bundles:
+        for metric in bundle.scores["metrics"]:
+            if metric["scope"] != "lifetime":
+                continue
+            definitions.setdefault(metric["id"], metric)
+            if metric["value"] is not None:
+                seed = bundle.manifest.seed.lifetime
+                values.setdefault(metric["id"], {})[seed] = metric["value"]
+    return Contender(path.resolve().name, bundles, values, definitions)
+
+
+def incomparable(one: Contender, other: Contender) -> list[str]:
+    """Return the reasons why two contenders cannot be compared; none if they can."""
+    a, b = one.bundles[0], other.bundles[0]
+    reasons = []
+    if a.manifest.suite.suite_hash != b.manifest.suite.suite_hash:
+        if (a.suite.id, a.suite.version) != (b.suite.id, b.suite.version):
+            reasons.append(
+                f"they ran different suites: {a.suite.id} {a.suite.version} and "
+                f"{b.suite.id} {b.suite.version}"
+            )
+        else:
+            keys = choices(differences(a.suite, b.suite))
+            reasons.append(f"their protocols differ in {keys}")
+    ours, theirs = _simulators(a), _simulators(b)
+    for name in sorted(ours.keys() & theirs.keys()):
+        if ours[name] != theirs[name]:
+            reasons.append(f"{name} ran on {ours[name]} and on {theirs[name]}")
+    return reasons
+
+
+def _simulators(bundle: Bundle) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for segment in bundle.provenance.segments:
+        found.update(segment.environments)
+    return found
+
+
+def settings_that_differ(contenders: Sequence[Contender]) -> dict[str, list[Any]]:
+    """Return what differs in the agents' cards, by key, one value per contender."""
+    cards = [c.bundles[0].agent.model_dump(mode="json") for c in contenders]
+    flat = [{**card, **{f"settings.{k}": v for k, v in card["settings"].items()}} for card in cards]
+    keys = sorted({key for card in flat for key in card} - {"settings"})
+    rows = {key: [card.get(key) for card in flat] for key in keys}
+    return {key: row for key, row in rows.items() if any(value != row[0] for value in row)}
+
+
+def compare(contenders: Sequence[Contender], metrics: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the comparison of at least two contenders as plain data.
+
+    Without ``metrics`` all headline metrics are compared. Two agents count as told apart where the
+    95 % bootstrap interval of their difference leaves out 0; the resampling unit is the lifetime,
+    paired by seed where both lived it.
+
+    Raises:
+        UsageError: for fewer than two contenders, or an unknown metric.
+    """
+    if len(contenders) < 2:
+        raise UsageError("comparing needs at least two folders of bundles")
+    reasons = [
+        f"{one.label} and {other.label}: {reason}"
+        for at, one in enumerate(contenders)
+        for other in contenders[at + 1 :]
+        for reason in incomparable(one, other)
+    ]
+    head = {
+        "format": "l2bench.comparison",
+        "agents": [c.label for c in contenders],
+        "n_lifetimes": [len(c.bundles) for c in contenders],
+        "settings": settings_that_differ(contenders),
+        "comparable": not reasons,
+        "reasons": reasons,
+    }
+    if reasons:
+        return {**head, "metrics": []}
+    rng = _generator(contenders)
+    chosen = _chosen(contenders, metrics)
+    return {**head, "metrics": [_metric(contenders, id, rng) for id in chosen]}
+
+
+def _chosen(contenders: Sequence[Contender], metrics: Sequence[str]) -> list[str]:
+    known = {id: d for c in contenders for id, d in c.definitions.items()}
+    for id in metrics:
+        if id not in known:
+            raise UsageError(f"unknown metric '{id}'{nearest(id, known)}; known: {choices(known)}")
+    return list(metrics) or [id for id, definition in known.items() if definition["headline"]]
+
+
+def _generator(contenders: Sequence[Contender]) -> np.random.Generator:
+    digest = hashlib.sha256()
+    for each in contenders:
+        for bundle in each.bundles:
+            digest.update(bundle.manifest.tables["episodes"].content_sha256.encode())
+    return generator(int.from_bytes(digest.digest()[:8], "big"))
+
+
+def _metric(contenders: Sequence[Contender], id: str, rng: np.random.Generator) -> dict[str, Any]:
+    definition = next(c.definitions[id] for c in contenders if id in c.definitions)
+    values = [c.values.get(id, {}) for c in contenders]
+    pairs = [
+        {"agents": [contenders[i].label, contenders[j].label], **_pair(values[i], values[j], rng)}
+        for i in range(len(values))
+        for j in range(i + 1, len(values))
+    ]
+    better = definition["higher_is_better"]
+    return {
+        "id": id,
+        "unit": definition["unit"],
+        "higher_is_better": better,
+        "estimates": [asdict(estimate(list(v.values()), rng)) for v in values],
+        "pairs": pairs,
+        "ranks": _ranks([c.label for c in contenders], pairs, bool(better)) if better is not None
+        else None,
+    }  # fmt: skip
+
+
+def _pair(
+    one: Mapping[int, float], other: Mapping[int, float], rng: np.random.Generator
+) -> dict[str, Any]:
+    """Return the difference (first minus second) of two agents on one metric."""
+    if not one or not other:
+        return {"verdict": "undefined", "note": "one of them has no value"}
+    x, y = np.array(list(one.values())), np.array(list(other.values()))
+    wins = np.sign(x[:, None] - y[None, :])
+    shared = sorted(one.keys() & other.keys())
+    paired = len(shared) == len(one) == len(other)
+    result: dict[str, Any] = {
+        "paired": paired,
+        "difference": float(x.mean() - y.mean()),
+        "probability_first_is_larger": float((wins > 0).mean() + (wins == 0).mean() / 2),
+        "low": None,
+        "high": None,
+        "more_lifetimes": None,
+    }
+    if min(len(x), len(y)) < MINIMUM_FOR_INTERVAL:
+        note = f"insufficient: an interval needs {MINIMUM_FOR_INTERVAL} lifetimes of each"
+        return {**result, "verdict": "insufficient", "note": note}
+    if paired:
+        gaps = np.array([one[seed] - other[seed] for seed in shared])
+        picks = rng.integers(len(gaps), size=(RESAMPLES, len(gaps)))
+        means, spread = gaps[picks].mean(axis=1), float(gaps.std(ddof=1))
+    else:
+        means = _resampled(x, rng) - _resampled(y, rng)
+        spread = math.sqrt(x.var(ddof=1) + y.var(ddof=1))
+    low, high = (float(q) for q in np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]))
+    apart = low > 0 or high < 0
+    result |= {"low": low, "high": high, "verdict": "apart" if apart else "not told apart"}
+    if not apart and result["difference"]:
+        needed = math.ceil((Z * spread / result["difference"]) ** 2)
+        result["more_lifetimes"] = max(1, needed - min(len(x), len(y)))
+    return result
+
+
+def _resampled(values: np.ndarray[Any, Any], rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    picks = rng.integers(len(values), size=(RESAMPLES, len(values)))
+    means: np.ndarray[Any, Any] = values[picks].mean(axis=1)
+    return means
+
+
+def _ranks(
+    labels: Sequence[str], pairs: Sequence[Mapping[str, Any]], larger_is_better: bool
+) -> dict[str, list[int]]:
+    """Return each agent's best and worst possible rank; agents not told apart share a range."""
+    ahead = dict.fromkeys(labels, 0)
+    behind = dict.fromkeys(labels, 0)
+    for pair in pairs:
+        if pair["verdict"] != "apart":
+            continue
+        first, second = pair["agents"]
+        winner, loser = (
+            (first, second) if (pair["difference"] > 0) == larger_is_better else (second, first)
+        )
+        behind[winner] += 1
+        ahead[loser] += 1
+    return {label: [1 + ahead[label], len(labels) - behind[label]] for label in labels}

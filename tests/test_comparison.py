@@ -1,0 +1,125 @@
+"""Comparisons: paired by seed, intervals, ranks as groups, and honest refusals."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from support import probe_suite, run_suite
+
+from l2bench.comparison import Contender, _pair, _ranks, compare, contender
+from l2bench.errors import UsageError
+
+RNG = np.random.default_rng
+
+
+@pytest.fixture(scope="module")
+def folders(registry, tmp_path_factory):
+    base = tmp_path_factory.mktemp("compare")
+    suite = probe_suite(2, seeds=[0, 1, 2, 3, 4])
+    for agent in ("perfect", "forgetter", "random"):
+        run_suite(registry, suite, agent, base / agent)
+    run_suite(registry, suite, "random", base / "random-again")
+    run_suite(registry, probe_suite(2, scenario={"episodes": 4}), "perfect", base / "other")
+    return base
+
+
+def test_agents_far_apart_are_told_apart_with_ranks(folders):
+    found = compare([contender(folders / n) for n in ("forgetter", "perfect", "random")])
+    assert found["comparable"]
+    auc = next(m for m in found["metrics"] if m["id"] == "libero.AUC")
+    assert auc["ranks"]["perfect"] == [1, 1]
+    assert all(pair["paired"] for pair in auc["pairs"])
+    pair = auc["pairs"][0]
+    assert pair["agents"] == ["forgetter", "perfect"]
+    assert pair["difference"] == pytest.approx(-(1 - auc["estimates"][0]["mean"]))
+    assert pair["probability_first_is_larger"] == 0.0
+    assert pair["verdict"] == "apart"
+
+
+def test_lower_is_better_where_the_metric_says_so(folders):
+    found = compare([contender(folders / n) for n in ("forgetter", "perfect")], ["libero.NBT"])
+    (nbt,) = found["metrics"]
+    assert nbt["ranks"] == {"forgetter": [2, 2], "perfect": [1, 1]}
+
+
+def test_an_agent_cannot_be_told_apart_from_itself(folders):
+    found = compare([contender(folders / n) for n in ("random", "random-again")])
+    assert found["settings"] == {}
+    for metric in found["metrics"]:
+        (pair,) = metric["pairs"]
+        assert pair["verdict"] in ("not told apart", "undefined")
+        if pair["verdict"] != "undefined":
+            assert metric["ranks"] == {"random": [1, 2], "random-again": [1, 2]}
+
+
+def test_what_differs_in_the_agents_comes_first(folders):
+    found = compare([contender(folders / n) for n in ("perfect", "random")])
+    assert found["settings"]["name"] == ["l2bench/perfect", "l2bench/random"]
+
+
+def test_other_protocols_are_not_comparable(folders, cli):
+    found = compare([contender(folders / n) for n in ("perfect", "other")])
+    assert not found["comparable"]
+    assert "scenario.episodes" in found["reasons"][0]
+    code, _, errors = cli("compare", folders / "perfect", folders / "other")
+    assert code == 1
+    assert "not comparable" in errors
+    code, output, _ = cli("compare", folders / "perfect", folders / "other", "--json")
+    assert code == 1
+    assert json.loads(output)["comparable"] is False
+
+
+def test_other_simulators_are_not_comparable(folders, tmp_path):
+    import shutil
+
+    copy = tmp_path / "newer"
+    shutil.copytree(folders / "perfect", copy)
+    for path in copy.glob("*.l2b/provenance.json"):
+        data = json.loads(path.read_text())
+        data["segments"][0]["environments"]["l2bench/probe"] = {"engine": "9"}
+        path.write_text(json.dumps(data))
+    found = compare([contender(folders / "perfect"), contender(copy)])
+    assert "l2bench/probe ran on {} and on {'engine': '9'}" in found["reasons"][0]
+
+
+def test_few_lifetimes_are_insufficient_and_have_no_winner():
+    pair = _pair({0: 0.1, 1: 0.2}, {0: 0.8, 1: 0.9}, RNG(0))
+    assert pair["verdict"] == "insufficient"
+    assert pair["low"] is None
+    assert _ranks(["a", "b"], [{"agents": ["a", "b"], **pair}], True) == {"a": [1, 2], "b": [1, 2]}
+
+
+def test_pairing_by_seed_tells_apart_what_the_spread_hides():
+    base = {seed: seed / 10 for seed in range(10)}
+    better = {seed: value + 0.02 + 0.001 * (seed % 3) for seed, value in base.items()}
+    assert _pair(better, base, RNG(0))["verdict"] == "apart"
+    shifted = {seed + 100: value for seed, value in better.items()}
+    loose = _pair(shifted, base, RNG(0))
+    assert loose["verdict"] == "not told apart"
+    assert not loose["paired"]
+    assert loose["more_lifetimes"] > 100
+
+
+def test_unequal_numbers_of_lifetimes_are_all_used():
+    one = {seed: 0.5 for seed in range(5)}
+    other = {seed: 0.5 + (seed == 7) for seed in range(8)}
+    pair = _pair(one, other, RNG(0))
+    assert pair["difference"] == pytest.approx(0.5 - np.mean(list(other.values())))
+
+
+def test_one_folder_or_an_unknown_metric_is_a_usage_error(folders, cli):
+    code, _, errors = cli("compare", folders / "perfect")
+    assert (code, "at least two" in errors) == (2, True)
+    with pytest.raises(UsageError, match=r"did you mean 'libero\.AUC'"):
+        compare([contender(folders / n) for n in ("perfect", "random")], ["libero.AUX"])
+    assert isinstance(contender(folders / "perfect"), Contender)
+
+
+def test_the_comparison_is_the_same_every_time(folders, cli):
+    arguments = ("compare", folders / "forgetter", folders / "random", "--json")
+    assert cli(*arguments) == cli(*arguments)
+    code, output, _ = cli(*arguments[:-1])
+    assert code == 0
+    assert "libero.AUC" in output
