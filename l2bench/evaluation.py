@@ -20,7 +20,7 @@ from l2bench.environment import Environment, Observation, Samples
 from l2bench.errors import RunFailed
 from l2bench.lesson import measured
 from l2bench.plugins import Registry, make_environment
-from l2bench.seeding import generator, isolated
+from l2bench.seeding import Generators, generator, isolated, reseed
 from l2bench.suite import Task
 
 if TYPE_CHECKING:
@@ -139,8 +139,9 @@ class LocalPool:
     ) -> Iterator[tuple[Episode, Outcome]]:
         """Yield each episode's outcome, in order."""
         env = self._live.get(self._environments[task.environment], task)
-        for episode in episodes:
-            with isolated(episode.env_seed):
+        with isolated(0):
+            for episode in episodes:
+                reseed(episode.env_seed)
                 yield episode, _play(env, task, context, episode, act)
 
     def close(self) -> None:
@@ -154,7 +155,7 @@ def _play(
     rollout = Rollout(env, task, episode)
     observation = rollout.start()
     slots = np.zeros(1, dtype=np.int64)
-    generators = [generator(episode.agent_seed)]
+    generators = Generators([episode.agent_seed])
     acting = Acting(context, slots, np.ones(1, dtype=bool), generators)
     later = Acting(context, slots, np.zeros(1, dtype=bool), generators)
     while rollout.outcome is None:
@@ -306,12 +307,12 @@ def _serve(connection: Connection, keep: int) -> None:
                 environments[task.environment] = make_environment(registry, task.environment)
             env = live.get(environments[task.environment], task)
             began = time.process_time()
-            with isolated(episode.env_seed):
-                rollout = Rollout(env, task, episode)
-                observation = rollout.start()
-                while rollout.outcome is None:
-                    connection.send(("observation", observation))
-                    observation = rollout.step(connection.recv())
+            reseed(episode.env_seed)  # this process does nothing else
+            rollout = Rollout(env, task, episode)
+            observation = rollout.start()
+            while rollout.outcome is None:
+                connection.send(("observation", observation))
+                observation = rollout.step(connection.recv())
             spent = time.process_time() - began
             connection.send(("outcome", replace(rollout.outcome, worker_cpu=spent)))
     except EOFError:

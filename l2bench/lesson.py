@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,8 +19,7 @@ Array = np.ndarray[Any, Any]
 StepResult = tuple[Observation, float, bool, bool, Mapping[str, Any]]
 
 
-@dataclass(frozen=True)
-class Experience:
+class Experience(NamedTuple):
     """One row of the learning table: an episode, an epoch or a fixed window.
 
     ``score`` is in the task's raw units, ``length`` in environment steps or samples. ``status`` is

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -33,21 +34,47 @@ def generator(seed: int) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(seed))
 
 
+def reseed(seed: int) -> None:
+    """Seed Python's and numpy's global generators; for use inside `isolated`."""
+    random.seed(seed)
+    np.random.seed(seed & 0xFFFFFFFF)
+
+
 @contextmanager
 def isolated(seed: int) -> Iterator[None]:
-    """Seed Python's and numpy's global generators for the block and restore them afterwards.
+    """Seed the global generators for the block and restore them afterwards.
 
     Environments that draw from the global generators then give the same episode whatever else
     drew before it.
     """
     python_state, numpy_state = random.getstate(), np.random.get_state()
-    random.seed(seed)
-    np.random.seed(seed & 0xFFFFFFFF)
+    reseed(seed)
     try:
         yield
     finally:
         random.setstate(python_state)
         np.random.set_state(numpy_state)
+
+
+class Generators(Sequence[np.random.Generator]):
+    """One generator per seed, each made when first asked for; most agents never ask."""
+
+    def __init__(self, seeds: Sequence[int]) -> None:
+        self._seeds = seeds
+        self._made: dict[int, np.random.Generator] = {}
+
+    def __len__(self) -> int:
+        return len(self._seeds)
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, slice):
+            return [self[i] for i in range(*at.indices(len(self)))]
+        if not -len(self) <= at < len(self):
+            raise IndexError(f"there are {len(self)} generators, not one at {at}")
+        at %= len(self)
+        if at not in self._made:
+            self._made[at] = generator(self._seeds[at])
+        return self._made[at]
 
 
 def pack(rng: np.random.Generator) -> dict[str, str]:
