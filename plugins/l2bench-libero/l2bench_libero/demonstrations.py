@@ -21,7 +21,8 @@ from l2bench_libero.tasks import Task, find
 
 #: Strength of the disturbance (fraction of a full command) and its memory from step to step.
 NOISE, NOISE_MEMORY = 0.2, 0.7
-HORIZON = 400
+#: Steps after which an attempt is given up, for each condition of success.
+HORIZON = 200
 
 
 @dataclass(frozen=True)
@@ -98,9 +99,10 @@ def collect(recipe: Recipe, folder: Path, progress: Progress = silent) -> Path:
         "both" if recipe.pixels else "state",
         settle_steps=settle_steps(recipe.suite),
         image_size=recipe.image_size,
-        horizon=HORIZON,
     )
     try:
+        env.build()
+        env.horizon = HORIZON * len(env.goals)
         expert = make_expert(env, recipe.expert)
         with hdf5.Writer(path, _attributes(task, recipe), recipe.key()) as writer:
             _fill(writer, env, expert, recipe, progress)

@@ -17,19 +17,23 @@ from l2bench_libero.installation import quiet_environment
 
 BACKENDS = ("egl", "osmesa")
 _PROBE = """
-import importlib, mujoco
-context = importlib.import_module("mujoco." + {backend!r}).GLContext(64, 64)
-context.make_current()
-model = mujoco.MjModel.from_xml_string("<mujoco><worldbody/></mujoco>")
-mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_150).free()
-context.free()
-print("works")
+import importlib, os, mujoco
+try:
+    context = importlib.import_module("mujoco." + {backend!r}).GLContext(64, 64)
+    context.make_current()
+    model = mujoco.MjModel.from_xml_string("<mujoco><worldbody/></mujoco>")
+    mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_150)
+except BaseException as error:
+    print("fails", type(error).__name__ + ":", " ".join(str(error).split()), flush=True)
+else:
+    print("works", flush=True)
+os._exit(0)  # without the destructors, which may fail in their own ways
 """
 
 
 @functools.cache
 def probe(backend: str) -> str:
-    """Try a backend in a child process; return "" if it works, else the last line of its error."""
+    """Try a backend in a child process; return "" if it works, else its error."""
     hidden = ("PYOPENGL_PLATFORM", "MUJOCO_GL")
     variables = {name: value for name, value in os.environ.items() if name not in hidden}
     variables["MUJOCO_GL"] = "disable"
@@ -46,10 +50,10 @@ def probe(backend: str) -> str:
         )
     except subprocess.TimeoutExpired:
         return "no answer within 120 s"
-    if "works" in child.stdout:
+    answer = child.stdout.strip()
+    if answer == "works":
         return ""
-    lines = [line for line in child.stderr.splitlines() if line.strip()]
-    return lines[-1].strip() if lines else f"exit code {child.returncode}"
+    return answer.removeprefix("fails ") or f"exit code {child.returncode}"
 
 
 def backend() -> str:

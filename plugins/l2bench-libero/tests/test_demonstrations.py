@@ -6,6 +6,7 @@ import pytest
 
 from l2bench.errors import RunFailed
 from l2bench.suite import Learning, Task
+from l2bench.testing import check_environment
 from l2bench_libero import demonstrations, hdf5
 from l2bench_libero.demonstrations import Recipe, collect
 from l2bench_libero.environment import Object
@@ -107,6 +108,10 @@ def test_images_are_recorded_beside_the_state(simulators, tmp_path):
     assert data.observations["agentview_rgb"].shape == (2, 64, 64, 3)
     assert data.observations["eye_in_hand_rgb"].std() > 10
     assert data.observations["proprio"].shape == (2, 15)
+
+
+def test_the_environment_keeps_the_contract():
+    check_environment(Object(), Task(id="soup", environment="libero/x", task=SOUP.name))
 
 
 def test_through_the_environment(tmp_path):

@@ -292,7 +292,12 @@ def test_images_are_those_of_libero(simulators, tmp_path):
     np.save(tmp_path / "states.npy", found.initial_states()[:1])
     out = tmp_path / "images.npz"
     values = (found.definition(), tmp_path / "states.npy", placement_seed(SEED), 64, out)
-    environment = {**os.environ, "MUJOCO_GL": rendering.backend(), "LIBERO_CONFIG_PATH": "/none"}
+    environment = {
+        **os.environ,
+        "MUJOCO_GL": rendering.backend(),
+        "LIBERO_CONFIG_PATH": "/none",
+        "MPLCONFIGDIR": str(tmp_path),
+    }
     command = [sys.executable, "-c", OFFICIAL_IMAGES, *map(str, values)]
     subprocess.run(command, env=environment, capture_output=True, check=True)
     env.reset(seed=SEED, options={"initial_state": 0})
