@@ -27,7 +27,7 @@ class TaskInfo:
 
     ``sources`` are the ways in which the task can be learned; ``score_range`` the bounds of its
     measure; ``initial_states`` the number of fixed initial states, None if episodes start from a
-    seed alone; ``step_seconds`` what a step costs on one CPU core, for estimates.
+    seed alone; ``step_seconds`` what a step costs on one CPU core, for estimates of time.
     """
 
     sources: frozenset[Source]
@@ -126,6 +126,10 @@ class Environment(ABC):
         Raises:
             L2benchError: with the remedy.
         """
+
+    def step_seconds(self, task: Task) -> float | None:
+        """Return what a step of the task costs on one CPU core, None where it is not known."""
+        return task_info(self, task).step_seconds
 
     def diagnose(self) -> None:
         """Refuse if what the environment needs is not installed.

@@ -11,8 +11,8 @@ from support import ROOT
 #: Each module may import those above it only (and its own package).
 ORDER = (
     "errors", "seeding", "suite", "scenario", "environment", "lesson", "agent", "hookspecs",
-    "plugins", "bundle", "metrics", "scoring", "comparison", "cast", "evaluation", "runner", "lifetimes",
-    "report", "testing", "builtin", "cli", "__main__",
+    "plugins", "bundle", "metrics", "scoring", "comparison", "interop", "cast", "evaluation",
+    "runner", "lifetimes", "report", "testing", "builtin", "cli", "__main__",
 )  # fmt: skip
 PURE = ("bundle", "metrics", "scoring", "report")
 FORBIDDEN = {"gymnasium", "hydra", "torch", "omegaconf", "mujoco"}

@@ -78,25 +78,27 @@ def estimate(cast: Cast, described: dict[str, Any]) -> dict[str, Any]:
     It counts every episode to its horizon at each environment's documented cost per step, spread
     over the evaluation workers; what the agent computes comes on top.
     """
+    costs = {
+        task.id: cast.environments[task.environment].step_seconds(task) for task in cast.suite.tasks
+    }
+    unknown = [name for name, cost in costs.items() if cost is None]
+    if unknown:
+        return {"seconds": None, "note": f"the cost of a step of '{unknown[0]}' is not known"}
     seconds = 0.0
     for block in described["blocks"]:
         for task in block["tasks"]:
-            at = cast.suite.index(task)
-            cost = cast.infos[at].step_seconds
-            if cost is None:
-                return {"seconds": None, "note": f"the cost of a step of '{task}' is not known"}
-            seconds += block["episodes"] * (cast.suite.tasks[at].horizon or 1) * cost
-        if block["kind"] == "learn" and block["unit"] == "steps":
-            cost = cast.infos[cast.suite.index(block["task"])].step_seconds or 0.0
-            seconds += (block["stop"] - block["start"]) * cost
+            horizon = cast.suite.tasks[cast.suite.index(task)].horizon or 1
+            seconds += block["episodes"] * horizon * (costs[task] or 0.0)
+        if block["unit"] == "steps":
+            seconds += (block["stop"] - block["start"]) * (costs[block["task"]] or 0.0)
     workers = max(1, cast.execution.workers)
     lifetimes = len(described["seeds"])
     return {
         "seconds": seconds * lifetimes / workers,
         "note": (
             f"at most, for {lifetimes} lifetimes with every episode at its horizon on "
-            f"{workers} worker(s); episodes end at success, and the agent's own computing and the "
-            f"building of simulators come on top"
+            f"{workers} worker(s) at the cost of a step on a CPU core; episodes end at success, "
+            f"and the agent's own computing and the building of simulators come on top"
         ),
     }
 

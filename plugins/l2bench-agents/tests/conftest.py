@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Box
-from l2bench_agents.bc import BehaviourCloning
 
 from l2bench.agent import Acting, Life, TaskContext
 from l2bench.environment import Demonstrations, Spaces
 from l2bench.lesson import DemonstrationLesson
 from l2bench.suite import Learning, judge
+from l2bench_agents.bc import BehaviourCloning
 
 VECTOR = Box(-np.inf, np.inf, (5,), np.float32)
 ARM = Box(-1.0, 1.0, (4,), np.float32)

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, Text
-from l2bench_agents.bc import BehaviourCloning
-from l2bench_agents.device import choose_device
-from l2bench_agents.settings import CloningSettings
 
 from l2bench.agent import Life, TaskContext
 from l2bench.environment import Spaces
 from l2bench.errors import L2benchError, Unsupported, UsageError
+from l2bench_agents.bc import BehaviourCloning
+from l2bench_agents.device import choose_device
+from l2bench_agents.settings import CloningSettings
 
 VECTOR = Box(-1, 1, (3,), np.float32)
 

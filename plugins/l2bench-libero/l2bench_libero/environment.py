@@ -19,8 +19,8 @@ from l2bench_libero.simulator import LiberoEnv
 #: LIBERO ends every episode after 600 steps.
 HORIZON = 600
 SOURCES = ("scripted", "official")
-#: Measured: 6 ms a step in libero_object, 13 ms in libero_spatial; with images on a CPU, 300 ms.
-STEP_SECONDS = 0.01
+#: Measured: 6 ms a step in libero_object, 13 ms in libero_spatial; with images on a CPU: 300 ms.
+STEP_SECONDS, PIXEL_STEP_SECONDS = 0.01, 0.3
 
 
 @dataclass(frozen=True)
@@ -160,6 +160,10 @@ class LiberoSuite(Environment):
                 f"task '{task.id}': official demonstrations hold no compact state; set "
                 "observation: pixels, or demonstrations: scripted"
             )
+
+    def step_seconds(self, task: Task) -> float:
+        """Return the measured cost of a step on a CPU core, images rendered there included."""
+        return STEP_SECONDS if Settings.of(task).observation == "state" else PIXEL_STEP_SECONDS
 
     def diagnose(self) -> None:
         """Refuse if LIBERO or MuJoCo is missing or of another version."""
