@@ -22,8 +22,8 @@ from l2bench.environment import (
 )
 from l2bench.errors import UsageError
 from l2bench.plugins import Registry, make_environment
-from l2bench.scenario import plan
-from l2bench.suite import Model, Suite, judge
+from l2bench.scenario import learned_tasks
+from l2bench.suite import Model, Seed, Settings, Suite, judge
 
 #: Called with a sealed block's row and its tables.
 Observer = Callable[[Mapping[str, Any], Mapping[str, Sequence[Mapping[str, Any]]]], None]
@@ -33,7 +33,7 @@ class AgentSpec(Model):
     """Which agent, with which settings."""
 
     name: str
-    settings: dict[str, Any] = Field(default_factory=dict)
+    settings: Settings = Field(default_factory=dict)
 
 
 class Execution(Model):
@@ -50,7 +50,7 @@ class Execution(Model):
     device: str = "auto"
     threads: Annotated[int, Field(ge=1)] | None = None
     data: Annotated[Path, Field(validate_default=True)] = Path("l2bench-data")
-    seeds: tuple[Annotated[int, Field(ge=0, lt=2**63)], ...] | None = None
+    seeds: Annotated[tuple[Seed, ...], Field(min_length=1)] | None = None
     observers: tuple[str, ...] = ()
 
     @field_validator("data")
@@ -106,8 +106,7 @@ class Cast:
         return cast
 
     def _check_sources(self) -> None:
-        blocks = plan(self.suite, self.suite.seeds[0])
-        for index in sorted({block.opens for block in blocks if block.opens is not None}):
+        for index in learned_tasks(self.suite):
             task, info = self.suite.tasks[index], self.infos[index]
             assert task.learning is not None
             source = task.learning.source

@@ -27,13 +27,14 @@ from l2bench.bundle.model import (
     SoftwareRef,
     SuiteRef,
 )
-from l2bench.bundle.reader import SUFFIX, read_bundle
+from l2bench.bundle.reader import SUFFIX, find_bundles, read_bundle
 from l2bench.bundle.writer import GENESIS, BundleWriter, now
-from l2bench.cast import Cast
+from l2bench.cast import AgentSpec, Cast
 from l2bench.errors import Unsupported, UsageError
+from l2bench.experts import content_key, expert_suite
 from l2bench.plugins import Registry
 from l2bench.runner import LifetimeRunner
-from l2bench.scenario import plan
+from l2bench.scenario import learned_tasks, plan
 from l2bench.scoring import metric_sets, score_bundle, summarise
 from l2bench.seeding import DERIVATION
 
@@ -91,8 +92,13 @@ class Run:
         """The digest of the agent as configured."""
         return document_hash("l2bench.agent.v1", self.agent_card.model_dump(mode="json"))
 
-    def execute(self, folder: Path, *, resume: bool, progress: Progress) -> dict[str, Any]:
+    def execute(
+        self, folder: Path, *, resume: bool, progress: Progress, experts: Path | None = None
+    ) -> dict[str, Any]:
         """Run every seed that is not complete yet and return the summary.
+
+        ``experts`` names ready single-task experts; without it those that the suite asks for are
+        run first, or taken from where earlier runs kept them.
 
         Raises:
             L2benchError: if the folder exists already (without ``resume``), holds bundles of
@@ -101,24 +107,44 @@ class Run:
         if not (resume and folder.is_dir()):
             claim(folder)
         existing = self._existing(folder)
-        sets = metric_sets(self.registry, self.cast.suite.metrics)
         seeds = self.seeds
+        tasks = learned_tasks(self.cast.suite) if self.cast.suite.experts and not experts else ()
+        total = len(seeds) * (1 + len(tasks))
+        ready = {task: self._expert_run(task, _from(progress, at * len(seeds), total))
+                 for at, task in enumerate(tasks)}  # fmt: skip
+        given = [(read_bundle(path).suite.tasks[0].id, path) for path in _found(experts)]
         for done, seed in enumerate(seeds):
             if existing.get(seed) and read_bundle(existing[seed]).manifest.status == "complete":
                 continue
-
-            def report(at: int, of: int, text: str, share: float | None, done: int = done) -> None:
-                progress(done, len(seeds), at, of, text, share)
-
+            report = _of_blocks(progress, len(seeds) * len(tasks) + done, total)
             self.cast.progress = _of_data(report)
             writer = self._writer(folder, seed, existing.get(seed))
-            self._live(writer, seed, report, sets)
+            own = [(self.cast.suite.tasks[task].id, ready[task][seed]) for task in tasks]
+            self._live(writer, seed, report, given or own)
         summary = summarise([self._existing(folder)[seed] for seed in seeds])
         write_json(folder / "summary.json", summary)
         return summary
 
+    def _expert_run(self, task: int, progress: Progress) -> dict[int, Path]:
+        """Return one task's experts by seed, run where no earlier run has left them."""
+        suite = expert_suite(self.cast.suite, task)
+        spec = AgentSpec(
+            name=self.cast.agent_name, settings=self.cast.agent_settings.model_dump(mode="json")
+        )
+        execution = self.cast.execution.model_copy(update={"observers": ()})
+        run = Run(self.registry, Cast.gather(self.registry, suite, spec, execution))
+        key = content_key(suite, run.agent_hash, run._environment_versions())
+        name = f"{suite.tasks[0].id}__{slug(self.cast.agent_name)}__{key}"
+        folder = execution.data / "experts" / name
+        run.execute(folder, resume=True, progress=progress)
+        return run._existing(folder)
+
     def _live(
-        self, writer: BundleWriter, seed: int, report: Callable[..., None], sets: Sequence[Any]
+        self,
+        writer: BundleWriter,
+        seed: int,
+        report: Callable[..., None],
+        experts: Sequence[tuple[str, Path]],
     ) -> None:
         """Run one lifetime into its bundle; whatever stops it leaves a clear status."""
         try:
@@ -126,7 +152,8 @@ class Run:
             writer.segment(self._segment(runner))
             runner.run()
             writer.record_data(self.cast.origins())
-            writer.finalise(lambda at: score_bundle(read_bundle(at, tables_only=True), sets))
+            writer.adopt(experts)
+            writer.finalise(self._score)
         except KeyboardInterrupt:
             writer.event("interrupted")
             writer.set_status("interrupted")
@@ -136,6 +163,11 @@ class Run:
             raise
         finally:
             writer.close()
+
+    def _score(self, folder: Path) -> dict[str, Any]:
+        bundle = read_bundle(folder, tables_only=True)
+        experts = [expert.lifetime for expert in bundle.experts]
+        return score_bundle(bundle, metric_sets(self.registry, self.cast.suite.metrics, experts))
 
     def _existing(self, folder: Path) -> dict[int, Path]:
         """Return the bundles in a folder by seed, refusing those of another suite or agent."""
@@ -248,6 +280,28 @@ class Run:
             agent=dict(runner.agent.details()),
             execution=execution,
         )
+
+
+def _found(experts: Path | None) -> list[Path]:
+    return find_bundles(experts) if experts else []
+
+
+def _from(progress: Progress, first: int, total: int) -> Progress:
+    """Return a progress callback whose lifetimes count from ``first`` among ``total``."""
+
+    def shifted(done: int, of: int, at: int, blocks: int, text: str, share: float | None) -> None:
+        progress(first + done, total, at, blocks, text, share)
+
+    return shifted
+
+
+def _of_blocks(progress: Progress, done: int, of: int) -> Callable[..., None]:
+    """Return how the blocks of one lifetime are reported."""
+
+    def report(at: int, blocks: int, text: str, share: float | None) -> None:
+        progress(done, of, at, blocks, text, share)
+
+    return report
 
 
 def _of_data(report: Callable[..., None]) -> Callable[[int, int, str], None]:

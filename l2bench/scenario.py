@@ -57,6 +57,12 @@ def plan(suite: Suite, seed: int) -> tuple[Block, ...]:
     return tuple(replace(block, index=index) for index, block in enumerate(_close(blocks)))
 
 
+def learned_tasks(suite: Suite) -> tuple[int, ...]:
+    """Return the positions of the tasks that a lifetime of the suite learns, in suite order."""
+    blocks = plan(suite, suite.seeds[0])
+    return tuple(sorted({block.opens for block in blocks if block.opens is not None}))
+
+
 def task_order(suite: Suite, seed: int) -> tuple[int, ...]:
     """Return the positions of the tasks in the order in which this lifetime learns them."""
     order = suite.scenario.order

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,19 +26,41 @@ FORMAT = "l2bench.scores"
 FORMAT_VERSION = "1.0"
 
 
-def metric_sets(registry: Registry, names: Sequence[str]) -> list[MetricSet]:
-    """Return the metric sets of these names, ready to score."""
-    return [registry.resolve("metric_sets", name)() for name in names]
+#: Why an incomplete record has no lifetime values.
+INCOMPLETE = "the record is incomplete"
+
+
+def metric_sets(
+    registry: Registry, names: Sequence[str], experts: Sequence[Lifetime] = ()
+) -> list[MetricSet]:
+    """Return the metric sets of these names, ready to score.
+
+    ``experts`` are lifetimes that learned one task each, for the sets that compare with them.
+    """
+    sets: list[MetricSet] = []
+    for name in names:
+        target = registry.resolve("metric_sets", name)
+        takes = experts and "experts" in inspect.signature(target).parameters
+        sets.append(target(experts=experts) if takes else target())
+    return sets
 
 
 def score_lifetime(lifetime: Lifetime, sets: Sequence[MetricSet]) -> dict[str, Any]:
-    """Return the scores of one lifetime as plain data, in the form of scores.json."""
+    """Return the scores of one lifetime as plain data, in the form of scores.json.
+
+    Where the record is incomplete, values of the lifetime as a whole are withheld.
+    """
     metrics: list[dict[str, Any]] = []
     scorers, warnings = [], []
     for metric_set in sets:
         scores = metric_set.score(lifetime)
         definitions = {metric.id: metric for metric in metric_set.metrics}
-        metrics += [_entry(definitions[value.id], value) for value in scores.values]
+        for value in scores.values:
+            metric = definitions[value.id]
+            whole = metric.scope == "lifetime" and value.value is not None
+            if whole and not lifetime.complete:
+                value = replace(value, value=None, n=0, reason=INCOMPLETE)
+            metrics.append(_entry(metric, value))
         scorers.append(_scorer(scores))
         warnings += list(scores.warnings)
     return {
@@ -57,21 +80,34 @@ def score_lifetime(lifetime: Lifetime, sets: Sequence[MetricSet]) -> dict[str, A
 
 
 def score_bundle(bundle: Bundle, sets: Sequence[MetricSet]) -> dict[str, Any]:
-    """Return a bundle's scores from its raw tables, with the digests of what was scored."""
+    """Return a bundle's scores from its tables, with the digests of what was scored."""
     scores = score_lifetime(bundle.lifetime, sets)
     inputs = {name: ref.content_sha256 for name, ref in bundle.manifest.tables.items()}
-    return {**scores, "inputs": inputs}
+    odd = list(bundle.manifest.source.warnings) if bundle.manifest.source else []
+    return {**scores, "warnings": [*odd, *scores["warnings"]], "inputs": inputs}
 
 
 def summarise(folders: Sequence[Path], sets: Sequence[MetricSet] | None = None) -> dict[str, Any]:
     """Return metric estimates over the lifetimes of one agent on one suite.
 
-    The stored scores are read unless metric sets are given to score anew. The bootstrap generator
-    starts from the digests of the tables, so that the same bundles give the same interval.
+    The stored scores are read unless metric sets are given to score anew.
     """
     bundles = [read_bundle(folder) for folder in folders]
+    if sets is None:
+        return summarise_bundles(bundles)
+    return summarise_bundles(bundles, [score_bundle(bundle, sets) for bundle in bundles])
+
+
+def summarise_bundles(
+    bundles: Sequence[Bundle], scored: Sequence[Mapping[str, Any]] | None = None
+) -> dict[str, Any]:
+    """Return metric estimates over bundles and their scores, by default the stored ones.
+
+    The bootstrap generator starts from the digests of the tables, so that the same bundles give
+    the same interval.
+    """
     _refuse_mixture(bundles)
-    scored = [score_bundle(b, sets) if sets is not None else b.scores for b in bundles]
+    scored = [bundle.scores for bundle in bundles] if scored is None else scored
     first = bundles[0]
     digest = hashlib.sha256("".join(str(s.get("inputs")) for s in scored).encode()).digest()
     rng = generator(int.from_bytes(digest[:8], "big"))

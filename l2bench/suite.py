@@ -6,7 +6,16 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+import rfc8785
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from l2bench.errors import UsageError, choices, nearest
 
@@ -21,6 +30,11 @@ UNITS: Mapping[str, tuple[str, ...]] = {
     "samples": ("epochs", "samples"),
 }
 
+MOST_CHECKPOINTS = 10_000
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Seed = Annotated[int, Field(ge=0, lt=2**53)]
+Steps = Annotated[int, Field(ge=1, lt=2**53)]
+
 #: Parts of a suite that cannot change a score; they stay out of the suite hash.
 PRESENTATION = frozenset({"title", "description"})
 
@@ -29,6 +43,19 @@ class Model(BaseModel):
     """Base of everything stored on disk: frozen, strict about keys and numbers."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+def _plain(value: dict[str, Any]) -> dict[str, Any]:
+    """Refuse what JSON cannot hold, or would silently change."""
+    try:
+        rfc8785.dumps(value)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"not plain data: {error}") from None
+    return value
+
+
+#: Settings of a task or an agent: texts, numbers below 2**53, booleans, lists and mappings.
+Settings = Annotated[dict[str, Any], AfterValidator(_plain)]
 
 
 class Learning(Model):
@@ -42,10 +69,12 @@ class Learning(Model):
 
     source: Source
     unit: Unit
-    amount: Annotated[int, Field(ge=1)]
-    every: Annotated[int, Field(ge=1)] | None = None
-    checkpoints: tuple[Annotated[int, Field(ge=0)], ...] = ()
-    experience: Annotated[int, Field(ge=1)] | None = None
+    amount: Steps
+    every: Steps | None = None
+    checkpoints: Annotated[
+        tuple[Annotated[int, Field(ge=0)], ...], Field(max_length=MOST_CHECKPOINTS + 1)
+    ] = ()
+    experience: Steps | None = None
     test_then_train: bool = False
 
     @model_validator(mode="before")
@@ -55,6 +84,8 @@ class Learning(Model):
             every, amount = int(data["every"]), int(data.get("amount", 0))
             if amount % every:
                 raise ValueError(f"every ({every}) must divide amount ({amount})")
+            if amount // every > MOST_CHECKPOINTS:
+                raise ValueError(f"more than {MOST_CHECKPOINTS} checkpoints; raise every ({every})")
             return {**data, "checkpoints": tuple(range(0, amount + 1, every))}
         return data
 
@@ -83,11 +114,11 @@ class Task(Model):
     task: str
     variant: str | None = None
     language: str | None = None
-    horizon: Annotated[int, Field(ge=1)] | None = None
+    horizon: Steps | None = None
     measure: str = "success"
     score_range: tuple[float, float] = (0.0, 1.0)
     learning: Learning | None = None
-    settings: dict[str, Any] = Field(default_factory=dict)
+    settings: Settings = Field(default_factory=dict)
 
     @field_validator("score_range")
     @classmethod
@@ -101,7 +132,7 @@ class WrittenBlock(Model):
     """One block of a written-out scenario: either a task to learn or tasks to evaluate."""
 
     learn: Slug | None = None
-    amount: Annotated[int, Field(ge=1)] | None = None
+    amount: Steps | None = None
     evaluate: tuple[Slug, ...] | Literal["all"] | None = None
 
     @model_validator(mode="after")
@@ -123,12 +154,12 @@ class Scenario(Model):
 
     kind: Literal["sequential", "interleaved", "blocks"]
     order: tuple[Slug, ...] | Literal["listed", "shuffled"] = "listed"
-    rounds: Annotated[int, Field(ge=1)] = 1
+    rounds: Annotated[int, Field(ge=1, le=1000)] = 1
     keep: Literal["last", "best"] = "last"
     evaluate: Literal["seen", "all"] = "seen"
     pretest: bool = False
-    episodes: Annotated[int, Field(ge=1)] = 20
-    checkpoint_episodes: Annotated[int, Field(ge=1)] | None = None
+    episodes: Count = 20
+    checkpoint_episodes: Count | None = None
     reveal: tuple[Literal["task", "language", "boundaries"], ...] = (
         "task",
         "language",
@@ -144,7 +175,11 @@ class Scenario(Model):
 
 
 class Suite(Model):
-    """Tasks, scenario, seeds and metric sets, versioned; its resolved form is hashed."""
+    """Tasks, scenario, seeds and metric sets, versioned; its resolved form is hashed.
+
+    ``experts`` asks for single-task experts: lifetimes of the same agent that learn one task each
+    at the same budget, for the metrics that compare with them.
+    """
 
     id: Slug
     version: str
@@ -152,8 +187,9 @@ class Suite(Model):
     description: str = ""
     tasks: Annotated[tuple[Task, ...], Field(min_length=1)]
     scenario: Scenario
-    seeds: Annotated[tuple[Annotated[int, Field(ge=0, lt=2**63)], ...], Field(min_length=1)]
+    seeds: Annotated[tuple[Seed, ...], Field(min_length=1, max_length=10_000)]
     metrics: tuple[str, ...] = ("l2bench/libero", "l2bench/l2m")
+    experts: bool = False
 
     @model_validator(mode="after")
     def _check(self) -> Suite:
@@ -206,8 +242,6 @@ class Suite(Model):
     @property
     def hash(self) -> str:
         """The suite hash, ``"sha256:<hex>"``, over everything that can change a score."""
-        import rfc8785
-
         data = {k: v for k, v in self.resolved().items() if k not in PRESENTATION}
         canonical = rfc8785.dumps(data)
         return "sha256:" + hashlib.sha256(b"l2bench.suite.v1\n" + canonical).hexdigest()

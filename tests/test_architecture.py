@@ -11,10 +11,10 @@ from support import ROOT
 #: Each module may import those above it only (and its own package).
 ORDER = (
     "errors", "seeding", "suite", "scenario", "environment", "lesson", "agent", "hookspecs",
-    "plugins", "bundle", "metrics", "scoring", "comparison", "interop", "cast", "evaluation",
-    "runner", "lifetimes", "report", "testing", "builtin", "cli", "__main__",
+    "plugins", "bundle", "metrics", "scoring", "comparison", "experts", "interop", "cast",
+    "evaluation", "runner", "lifetimes", "report", "testing", "builtin", "cli", "__main__",
 )  # fmt: skip
-PURE = ("bundle", "metrics", "scoring", "report")
+PURE = ("bundle", "metrics", "scoring", "interop", "report")
 FORBIDDEN = {"gymnasium", "hydra", "torch", "omegaconf", "mujoco"}
 
 SOURCES = sorted((ROOT / "l2bench").rglob("*.py"))

@@ -95,7 +95,10 @@ def test_a_resolved_suite_is_a_suite_file_that_needs_an_agent(cli, finished, tmp
     code, output, errors = cli("plan", copy, "agent=tabular", "--json")
     assert code == 0, errors
     (manifest,) = finished.glob("*.l2b/manifest.json")
-    assert json.loads(output)["suite"]["hash"] == json.loads(manifest.read_text())["suite"]["suite_hash"]
+    assert (
+        json.loads(output)["suite"]["hash"]
+        == json.loads(manifest.read_text())["suite"]["suite_hash"]
+    )
 
 
 def test_errors_are_json_too(cli):

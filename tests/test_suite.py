@@ -96,7 +96,7 @@ def test_title_stays_out_of_the_hash_and_everything_else_is_in_it(data):
 def test_the_hash_is_stable_over_releases():
     """A golden value: it moves only when the resolved form of a suite changes."""
     assert probe_suite().hash == (
-        "sha256:16687d7fde5a1582819e28c6bcf0fd5c362c1b389ce8b07476d07ce4ea2ffa58"
+        "sha256:17f841de878ed5a72aeca0739c52aef1ea81033516c4f28167c88208bd1a10ee"
     )
 
 
@@ -109,3 +109,24 @@ def test_index_refuses_any_other_name_in_one_line(name):
     else:
         with pytest.raises(UsageError, match="unknown task"):
             suite.index(name)
+
+
+@pytest.mark.parametrize(
+    ("path", "new"),
+    [
+        ("seeds", [2**53]),
+        ("scenario.episodes", 10**9),
+        ("scenario.rounds", 10**9),
+        ("tasks.0.learning.amount", 2**60),
+        ("tasks.0.settings", {"x": 2**60}),
+        ("tasks.0.settings", {"x": float("inf")}),
+    ],
+)
+def test_numbers_nobody_can_mean_are_refused(data, path, new):
+    assert refusal(data, (path, new))
+
+
+def test_a_checkpoint_every_step_of_a_long_task_is_refused():
+    learning = {"source": "interaction", "unit": "steps", "amount": 10**9, "every": 1}
+    with pytest.raises(UsageError, match="more than 10000 checkpoints"):
+        judge(Learning, learning, "x")

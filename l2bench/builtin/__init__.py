@@ -40,6 +40,9 @@ def l2bench_metric_sets() -> Mapping[str, str]:
         "libero": "l2bench.metrics.sets:LiberoMetrics",
         "l2m": "l2bench.metrics.sets:L2MMetrics",
         "l2metrics": "l2bench.metrics.sets:L2MetricsMetrics",
+        "gem": "l2bench.metrics.continual_sets:GemMetrics",
+        "continual_world": "l2bench.metrics.continual_sets:ContinualWorldMetrics",
+        "kemker": "l2bench.metrics.continual_sets:KemkerMetrics",
     }
 
 

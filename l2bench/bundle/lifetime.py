@@ -20,7 +20,8 @@ Array = np.ndarray[Any, Any]
 class Lifetime:
     """The suite, the seed and the raw tables of one lifetime.
 
-    ``complete`` is false while blocks of the plan are missing.
+    ``complete`` is false while blocks of the plan are missing. ``cells`` are there for an
+    aggregate import only: means of evaluations, while ``episodes`` and ``learning`` are empty.
     """
 
     suite: Suite
@@ -29,6 +30,7 @@ class Lifetime:
     episodes: pa.Table
     learning: pa.Table
     complete: bool = True
+    cells: pa.Table | None = None
 
     def performance(self) -> Array:
         """Return each evaluation episode's performance in [0, 1], shape (rows,).
@@ -57,10 +59,11 @@ def columns(data: pa.Table) -> dict[str, Array]:
     return result
 
 
-def synthetic(suite: Suite, seed: int) -> Lifetime:
+def synthetic(suite: Suite, seed: int, most: int | None = None) -> Lifetime:
     """Return the lifetime that the plan describes, with a middling score everywhere.
 
-    Scored by a metric set it shows which metrics the scenario can identify at all.
+    Scored by a metric set it shows which metrics the scenario can identify at all; ``most`` limits
+    the episodes of a block and task, which play no part in that.
     """
     blocks = plan(suite, seed)
     episodes: list[Mapping[str, Any]] = []
@@ -69,7 +72,7 @@ def synthetic(suite: Suite, seed: int) -> Lifetime:
         for task in block.tasks:
             episodes += [
                 {"row_id": 0, **_middling(suite, task), **_episode_key(suite, block, task, index)}
-                for index in range(block.episodes)
+                for index in range(min(block.episodes, most or block.episodes))
             ]
         if block.kind == "learn":
             learning += _learning_rows(suite, block, len(learning))

@@ -10,7 +10,8 @@ from l2bench.suite import Model
 
 FORMAT_VERSION = "1.0"
 
-Status = Literal["running", "interrupted", "failed", "complete"]
+#: ``incomplete``: an import whose source lacks a part; it can be scored, without headlines.
+Status = Literal["running", "interrupted", "failed", "complete", "incomplete"]
 
 
 class SoftwareRef(Model):
@@ -90,6 +91,23 @@ class Budget(Model):
     cpu_s: float = 0.0
 
 
+class SourceRef(Model):
+    """What an import was made from: the kind of source, how it was read, and what was odd."""
+
+    kind: str
+    settings: dict[str, Any] = Field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+class Reference(Model):
+    """Another lifetime that this one is compared with, by its place inside the bundle."""
+
+    role: Literal["expert"]
+    task: str
+    path: str = Field(pattern=r"^experts/[a-z0-9][a-z0-9._-]*$")
+    manifest_sha256: str
+
+
 class Manifest(Model):
     """The root document of a bundle."""
 
@@ -109,6 +127,8 @@ class Manifest(Model):
     files: dict[str, FileRef] = Field(default_factory=dict)
     counts: Counts
     budget: Budget = Budget()
+    source: SourceRef | None = None
+    references: tuple[Reference, ...] = ()
     journal_head: str
     notes: str = ""
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from l2bench.bundle.files import read_json
+from l2bench.bundle.hashing import file_hash
 from l2bench.bundle.lifetime import Lifetime
 from l2bench.bundle.model import FORMAT_VERSION, AgentCard, Manifest, Provenance
 from l2bench.bundle.tables import SCHEMAS
@@ -40,10 +41,31 @@ class Bundle:
             Unsupported: if a table is missing, damaged or of another schema.
         """
         self._refuse_unfinished()
-        tables = {
-            name: read_table(self.folder, name) for name in ("blocks", "episodes", "learning")
-        }
-        return Lifetime(self.suite, self.manifest.seed.lifetime, **tables)
+        names = ["blocks", "episodes", "learning"]
+        if self.manifest.fidelity == "aggregate":
+            names.append("cells")
+        return Lifetime(
+            self.suite,
+            self.manifest.seed.lifetime,
+            complete=self.manifest.status != "incomplete",
+            **{name: read_table(self.folder, name) for name in names},
+        )
+
+    @cached_property
+    def experts(self) -> tuple[Bundle, ...]:
+        """The single-task experts that came with an import.
+
+        Raises:
+            Unsupported: if one is missing or is not the one that was recorded.
+        """
+        found = []
+        for reference in self.manifest.references:
+            folder = self.folder / reference.path
+            document = folder / "manifest.json"
+            if not document.is_file() or file_hash(document) != reference.manifest_sha256:
+                raise Unsupported(f"{folder} is missing or not the expert that was imported")
+            found.append(read_bundle(folder))
+        return tuple(found)
 
     @cached_property
     def series(self) -> pa.Table:
@@ -61,7 +83,7 @@ class Bundle:
         return read_json(self.folder / "scores.json")
 
     def _refuse_unfinished(self) -> None:
-        if self.settled and self.manifest.status != "complete":
+        if self.settled and self.manifest.status not in ("complete", "incomplete"):
             counts = self.manifest.counts
             raise Incomplete(
                 f"{self.folder} is {self.manifest.status} ({counts.blocks_sealed} of "

@@ -1,4 +1,7 @@
-"""The tables of a bundle: their columns, types and keys. Null means not measured, never zero."""
+"""The tables of a bundle: their columns, types and keys. Null means not measured, never zero.
+
+An import leaves null what its source does not say: times, seeds, lengths and how episodes ended.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +38,10 @@ BLOCKS = pa.schema(
         _field("attempt", pa.int16()),
         _field("discarded_attempts", pa.int16()),
         _field("status", _TEXT),
-        _field("started_at", _TIME),
-        _field("ended_at", _TIME),
-        _field("wall_s", pa.float64(), "s"),
-        _field("cpu_s", pa.float64(), "s"),
+        _field("started_at", _TIME, null=True),
+        _field("ended_at", _TIME, null=True),
+        _field("wall_s", pa.float64(), "s", null=True),
+        _field("cpu_s", pa.float64(), "s", null=True),
     ],
     metadata={"schema_id": "l2bench.blocks.v1"},
 )
@@ -50,16 +53,16 @@ EPISODES = pa.schema(
         _field("task_index", pa.int32()),
         _field("episode_index", pa.int32()),
         _field("task_id", _TEXT),
-        _field("env_seed", pa.int64()),
+        _field("env_seed", pa.int64(), null=True),
         _field("init_state", pa.int32(), "index into the fixed initial states", null=True),
         _field("success", pa.bool_(), null=True),
         _field("score", pa.float64(), "the task's measure, raw", null=True),
         _field("return", pa.float64(), "undiscounted", null=True),
-        _field("length", pa.int32(), "steps, or test items of a samples task"),
-        _field("terminated", pa.bool_()),
-        _field("truncated", pa.bool_()),
+        _field("length", pa.int32(), "steps, or test items of a samples task", null=True),
+        _field("terminated", pa.bool_(), null=True),
+        _field("truncated", pa.bool_(), null=True),
         _field("status", _TEXT),
-        _field("wall_s", pa.float32(), "s"),
+        _field("wall_s", pa.float32(), "s", null=True),
     ],
     metadata={"schema_id": "l2bench.episodes.v1"},
 )
@@ -76,7 +79,7 @@ LEARNING = pa.schema(
         _field("length", pa.int32(), "steps or samples", null=True),
         _field("env_steps_total", pa.int64(), "steps", null=True),
         _field("status", _TEXT),
-        _field("wall_s", pa.float32(), "s"),
+        _field("wall_s", pa.float32(), "s", null=True),
     ],
     metadata={"schema_id": "l2bench.learning.v1"},
 )
@@ -91,18 +94,43 @@ SERIES = pa.schema(
     metadata={"schema_id": "l2bench.series.v1"},
 )
 
+#: Means without the rows behind them, in aggregate imports only.
+CELLS = pa.schema(
+    [
+        _field("block_index", pa.int32()),
+        _field("task_index", pa.int32()),
+        _field("checkpoint", pa.int64(), "the task's learning unit", null=True),
+        _field("n", pa.int64(), "episodes, or test items of a samples task", null=True),
+        _field("mean", pa.float64(), "the task's measure, raw"),
+    ],
+    metadata={"schema_id": "l2bench.cells.v1"},
+)
+
+#: Further columns of episodes and learning where rows were imported: the source's own numbering.
+NUMBERING = (
+    _field("block_num", pa.int64()),
+    _field("exp_num", pa.int64()),
+    _field("subtype", _TEXT, "wake or sleep"),
+    _field("worker", _TEXT),
+)
+
 SCHEMAS: Mapping[str, pa.Schema] = {
     "blocks": BLOCKS,
     "episodes": EPISODES,
     "learning": LEARNING,
     "series": SERIES,
+    "cells": CELLS,
 }
+
+#: The tables of a lifetime that was run.
+RUN_TABLES = ("blocks", "episodes", "learning", "series")
 
 KEYS: Mapping[str, tuple[str, ...]] = {
     "blocks": ("block_index",),
     "episodes": ("block_index", "task_index", "episode_index"),
     "learning": ("lx_index",),
     "series": ("block_index", "lx_index", "name"),
+    "cells": ("block_index", "task_index"),
 }
 
 

@@ -24,13 +24,12 @@ from l2bench.bundle.files import (
     write_atomically,
     write_json,
 )
-from l2bench.bundle.hashing import content_hash, file_hash
-from l2bench.bundle.model import AgentCard, FileRef, Manifest, Provenance, Segment, TableRef
-from l2bench.bundle.tables import SCHEMAS, concatenate, table
+from l2bench.bundle.hashing import file_hash
+from l2bench.bundle.model import AgentCard, Manifest, Provenance, Reference, Segment, TableRef
+from l2bench.bundle.store import file_refs, write_checksums, write_table
+from l2bench.bundle.tables import RUN_TABLES, concatenate, table
 from l2bench.suite import Suite
 
-#: Columns that differ from run to run of one lifetime; left out of the content hash.
-VOLATILE = frozenset({"wall_s", "cpu_s", "started_at", "ended_at", "attempt", "discarded_attempts"})
 GENESIS = "0" * 64
 
 
@@ -170,6 +169,28 @@ class BundleWriter:
         self._update(status=status)
         self._write_manifest()
 
+    def adopt(self, experts: Sequence[tuple[str, Path]]) -> None:
+        """Copy single-task experts, given as (task, bundle), and refer to them by digest.
+
+        Raises:
+            RunFailed: if anything cannot be written.
+        """
+        refuse = guard_writes(f"the experts of {self.folder.name}")
+        references = []
+        try:
+            for task, bundle in experts:
+                place = self.folder / "experts" / bundle.name
+                shutil.rmtree(place, ignore_errors=True)
+                shutil.copytree(bundle, place)
+                digest = file_hash(place / "manifest.json")
+                path = f"experts/{bundle.name}"
+                references.append(
+                    Reference(role="expert", task=task, path=path, manifest_sha256=digest)
+                )
+        except OSError as error:
+            raise refuse(error) from error
+        self._update(references=tuple(references))
+
     def finalise(self, scores: Callable[[Path], Mapping[str, Any]]) -> None:
         """Turn the sealed blocks into tables, score them, and declare the bundle complete.
 
@@ -181,13 +202,13 @@ class BundleWriter:
         """
         refuse = guard_writes(f"the tables of {self.folder.name}")
         try:
-            tables = {name: self._write_table(name) for name in SCHEMAS}
+            tables = {name: self._write_table(name) for name in RUN_TABLES}
             self._update(tables=tables)
             self._write_manifest()  # the scores name the tables they come from
             write_json(self.folder / "scores.json", scores(self.folder))
             self.event("finalise")
-            self._write_checksums()
-            self._update(status="complete", finished_at=now(), files=self._files())
+            write_checksums(self.folder)
+            self._update(status="complete", finished_at=now(), files=file_refs(self.folder))
             self._write_manifest()
         except OSError as error:
             raise refuse(error) from error
@@ -275,48 +296,7 @@ class BundleWriter:
             whole = table(name, [sealed.row for sealed in self.sealed])
         else:
             whole = concatenate(name, [self.rows(name, sealed.block) for sealed in self.sealed])
-        path = self.folder / "tables" / f"{name}.parquet"
-        sink = pa.BufferOutputStream()
-        pq.write_table(
-            whole,
-            sink,
-            compression="zstd",
-            compression_level=3,
-            row_group_size=128 * 1024,
-            write_page_checksum=True,
-        )
-        write_atomically(path, sink.getvalue().to_pybytes())
-        return TableRef(
-            rows=whole.num_rows,
-            schema_id=SCHEMAS[name].metadata[b"schema_id"].decode(),
-            bytes_sha256=file_hash(path),
-            content_sha256=content_hash(whole, VOLATILE),
-        )
-
-    def _recorded(self) -> list[Path]:
-        return sorted(
-            path
-            for path in self.folder.rglob("*")
-            if path.is_file()
-            and path.relative_to(self.folder).parts[0] != "work"
-            and path.name not in ("manifest.json", "checksums.sha256")
-        )
-
-    def _write_checksums(self) -> None:
-        lines = [
-            f"{file_hash(path)}  {path.relative_to(self.folder).as_posix()}\n"
-            for path in self._recorded()
-        ]
-        write_atomically(self.folder / "checksums.sha256", "".join(lines).encode())
-
-    def _files(self) -> dict[str, FileRef]:
-        paths = [*self._recorded(), self.folder / "checksums.sha256"]
-        return {
-            path.relative_to(self.folder).as_posix(): FileRef(
-                bytes=path.stat().st_size, sha256=file_hash(path)
-            )
-            for path in paths
-        }
+        return write_table(self.folder, name, whole)
 
     def _update(self, **changes: Any) -> None:
         rows = [sealed.row for sealed in self.sealed]

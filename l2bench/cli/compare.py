@@ -17,9 +17,7 @@ from l2bench.errors import RunFailed
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option(
-    "--metric", "metrics", multiple=True, help="A metric id; repeatable. Default: headline."
-)
+@click.option("--metrics", multiple=True, help="A metric id; repeatable. Default: headline.")
 @as_json
 def compare(paths: tuple[Path, ...], metrics: tuple[str, ...], as_json: bool) -> None:
     """Compare the agents whose bundles are at PATHS, one folder an agent.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import keyword
 import os
 import sys
 from typing import Any, NoReturn
@@ -18,9 +19,11 @@ COMMANDS = {
     "run": ("l2bench.cli.run", "Run an agent through the lifetimes of a suite."),
     "plan": ("l2bench.cli.plan", "Show the blocks of a suite and what they can measure."),
     "collect": ("l2bench.cli.collect", "Make or check the demonstrations a suite learns from."),
-    "score": ("l2bench.cli.score", "Score bundles anew from their raw rows."),
-    "report": ("l2bench.cli.report", "Make a page and a table from bundles."),
+    "score": ("l2bench.cli.score", "Score bundles, or another tool's results, from their rows."),
+    "report": ("l2bench.cli.report", "Make a page and a table of bundles or other results."),
     "compare": ("l2bench.cli.compare", "Compare agents on one suite."),
+    "import": ("l2bench.cli.import_", "Make a bundle from another tool's results."),
+    "export": ("l2bench.cli.export", "Write bundles for another tool, as CSV or as a table."),
     "plugins": ("l2bench.cli.listing", "List environments, agents and metric sets."),
     "suites": ("l2bench.cli.listing", "List the suites."),
     "doctor": ("l2bench.cli.doctor", "Show what is installed and what is missing."),
@@ -44,7 +47,8 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(COMMANDS[cmd_name][0])
-        command: click.Command = getattr(module, cmd_name)
+        word = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
+        command: click.Command = getattr(module, word)
         return command
 
     def resolve_command(

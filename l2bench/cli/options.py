@@ -27,3 +27,28 @@ def suite_and_overrides(function: F) -> F:
 def bundles(function: F) -> F:
     """Add PATH: a bundle, or a folder of bundles."""
     return click.argument("path", type=click.Path(path_type=Path))(function)
+
+
+def source_kind(function: F) -> F:
+    """Add ``--kind``: what PATH holds, where that is not clear by itself."""
+    text = "The kind of source at PATH, if it is no bundle and cannot be told by its files."
+    return click.option("--kind", help=text)(function)
+
+
+def experts(function: F) -> F:
+    """Add ``--expert``: lifetimes that learned one task each."""
+    text = "A single-task expert, a bundle or a source like PATH; repeatable."
+    path = click.Path(path_type=Path)
+    return click.option("--expert", "experts", multiple=True, type=path, help=text)(function)
+
+
+def about_source(function: F) -> F:
+    """Add what can be said about a source; the function gets them as ``measure`` and so on."""
+    for name, arguments in (
+        ("--seed", {"type": click.IntRange(0, 2**63 - 1), "help": "The lifetime's seed."}),
+        ("--agent", {"help": "The agent's name."}),
+        ("--range", {"nargs": 2, "type": float, "help": "Smallest and largest score."}),
+        ("--measure", {"help": "The column that is the score, where there are several."}),
+    ):
+        function = click.option(name, **arguments)(function)
+    return function

@@ -11,8 +11,11 @@ import click
 from l2bench.report import terminal
 
 
-def print_summary(summary: Mapping[str, Any]) -> None:
-    """Print the headline metrics of a summary."""
+def print_summary(summary: Mapping[str, Any], *, every: bool = False) -> None:
+    """Print the headline metrics of a summary, or every metric of the whole lifetime."""
+    if every:
+        metrics = [{**metric, "headline": True} for metric in summary["metrics"]]
+        summary = {**summary, "metrics": metrics}
     if sys.stdout.isatty():
         from rich.console import Console
 

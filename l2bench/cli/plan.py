@@ -44,7 +44,7 @@ def describe(registry: Registry, composed: Composed) -> dict[str, Any]:
     suite, execution = composed.suite, composed.execution
     seeds = execution.seeds or suite.seeds
     blocks = plan_blocks(suite, seeds[0])
-    lifetime = synthetic(suite, seeds[0])
+    lifetime = synthetic(suite, seeds[0], most=2)
     findings = []
     for metric_set in metric_sets(registry, suite.metrics):
         for value in metric_set.score(lifetime).values:

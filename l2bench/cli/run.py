@@ -33,6 +33,11 @@ from l2bench.plugins import Registry
     help="Folder for the bundles; must not exist yet. Default: a new one below runs/.",
 )
 @click.option("--resume", is_flag=True, help="Go on with what is unfinished in the folder -o.")
+@click.option(
+    "--experts",
+    type=click.Path(path_type=Path),
+    help="Ready single-task experts (a folder of bundles) instead of running them.",
+)
 @click.option("--dry-run", is_flag=True, help="Show plan and time estimate; run nothing.")
 @as_json
 def run(
@@ -40,6 +45,7 @@ def run(
     overrides: tuple[str, ...],
     out: Path | None,
     resume: bool,
+    experts: Path | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -58,7 +64,7 @@ def run(
     folder = (out or _default_folder(cast)).absolute()
     prepared = Run(registry, cast, composed.deviations)
     with _progress() as progress, _terminated_as_interrupt():
-        summary = prepared.execute(folder, resume=resume, progress=progress)
+        summary = prepared.execute(folder, resume=resume, progress=progress, experts=experts)
     page = write_page(folder, summary)
     if as_json:
         print_json({**summary, "folder": str(folder), "report": str(page)})

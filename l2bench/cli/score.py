@@ -1,33 +1,51 @@
-"""``l2bench score``: metrics recomputed from the raw rows of bundles."""
+"""``l2bench score``: metrics recomputed from bundles, or from other tools' results."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from l2bench.bundle.reader import find_bundles, read_bundle
-from l2bench.cli.main import print_json
-from l2bench.cli.options import as_json, bundles
+from l2bench.cli.main import print_json, printable
+from l2bench.cli.options import about_source, as_json, bundles, experts, source_kind
 from l2bench.plugins import Registry
-from l2bench.scoring import metric_sets, score_bundle, summarise
 
 
 @click.command()
 @bundles
 @click.option("--metrics", multiple=True, help="A metric set; repeatable. Default: the suite's.")
+@click.option("--all", "every", is_flag=True, help="Show every metric of the whole lifetime.")
+@experts
+@source_kind
+@about_source
 @as_json
-def score(path: Path, metrics: tuple[str, ...], as_json: bool) -> None:
-    """Score the bundle at PATH, or all bundles in the folder PATH, from their raw rows."""
-    registry = Registry()
-    folders = find_bundles(path)
-    read = [read_bundle(folder) for folder in folders]
-    sets = metric_sets(registry, metrics or read[0].suite.metrics)
-    summary = summarise(folders, sets)
-    if as_json:
-        scored = [{"bundle": b.folder.name, **score_bundle(b, sets)} for b in read]
-        print_json({"summary": summary, "bundles": scored})
-        return
-    from l2bench.cli.output import print_summary
+def score(
+    path: Path,
+    metrics: tuple[str, ...],
+    every: bool,
+    experts: tuple[Path, ...],
+    kind: str | None,
+    as_json: bool,
+    **about: Any,
+) -> int:
+    """Score the bundle at PATH, all bundles in the folder PATH, or another tool's results there."""
+    from l2bench.cli.sources import opened, rescored
+    from l2bench.scoring import summarise_bundles
 
-    print_summary(summary)
+    registry = Registry()
+    read = opened(registry, path, kind, experts, metrics, about)
+    scored = rescored(registry, read, experts, metrics)
+    summary = summarise_bundles(read, scored)
+    incomplete = any(bundle.manifest.status == "incomplete" for bundle in read)
+    for text in dict.fromkeys(str(text) for scores in scored for text in scores["warnings"]):
+        click.echo(printable(f"warning: {text}"), err=True)
+    if as_json:
+        both = zip(read, scored, strict=True)
+        documents = [{"bundle": bundle.folder.name, **scores} for bundle, scores in both]
+        print_json({"summary": summary, "bundles": documents})
+    else:
+        from l2bench.cli.output import print_summary
+
+        print_summary(summary, every=every)
+    return 4 if incomplete else 0

@@ -75,7 +75,11 @@ def score(
 
 
 def forgetting(
-    r: ArrayLike, *, rows: Rows = "all", after: int | None = None, tasks: Sequence[str] | None = None
+    r: ArrayLike,
+    *,
+    rows: Rows = "all",
+    after: int | None = None,
+    tasks: Sequence[str] | None = None,
 ) -> Value:
     """Return F_k from accuracies r (T, T) with k = ``after`` learned tasks (default: all T).
 
@@ -128,7 +132,9 @@ class _Matrix:
         self.gap = missing[0] if missing else None
 
     def unmeasured(self, i: int, j: int) -> str:
-        return f"task {self.names.task(j)} was not evaluated after learning task {self.names.task(i)}"
+        return (
+            f"task {self.names.task(j)} was not evaluated after learning task {self.names.task(i)}"
+        )
 
     def cell(self, id: str, i: int, j: int) -> Value:
         return number(id, float(self.r[i, j]), self.unmeasured(i, j), task=self.names.task(j))
@@ -170,9 +176,7 @@ class _Matrix:
         earlier = self.r[first:stop, j]
         lost = np.flatnonzero(np.isnan(earlier))
         reason = self.unmeasured(first + int(lost[0]) if len(lost) else k, j)
-        return number(
-            "gem.forgetting_k", float(earlier.max() - self.r[k, j]), reason, task=task
-        )
+        return number("gem.forgetting_k", float(earlier.max() - self.r[k, j]), reason, task=task)
 
     def mean_forgetting(self, k: int, rows: Rows) -> Value:
         task = self.names.task(k)

@@ -5,26 +5,31 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from l2bench.bundle.lifetime import Lifetime, columns
 from l2bench.errors import Unsupported
-from l2bench.metrics.l2m_log import FloatArray, IntArray, Log, cut
+from l2bench.metrics.l2m_log import BoolArray, FloatArray, IntArray, Log, cut
 
 Columns = dict[str, NDArray[Any]]
 
 
-def log_of(lifetime: Lifetime) -> Log | None:
+def log_of(lifetime: Lifetime, *, raw: bool = False) -> Log | None:
     """Return the log of a lifetime, valued by performance in the score range; None if empty.
 
     The segments of one visit to a task are one learning block. Evaluations are the pretest, post
     and final blocks, and the evaluation at checkpoint 0 where the task has not been evaluated
     since the last learning before it; other checkpoints are left out. Incomplete learning
     experiences are dropped. Learning without scores keeps its place in the log, without values.
+    Rows that were imported are taken as their source numbers them, all of its evaluations; with
+    ``raw`` they are valued in the unit of the source.
 
     Raises:
         Unsupported: if a score is infinite.
     """
+    if "exp_num" in lifetime.learning.column_names:
+        return _imported(lifetime, raw)
     episodes = columns(lifetime.episodes.select(["block_index", "task_index", "episode_index"]))
     learning = columns(
         lifetime.learning.select(["block_index", "task_index", "lx_index", "score", "status"])
@@ -65,6 +70,44 @@ def log_of(lifetime: Lifetime) -> Log | None:
     names = tuple(task.id for task in lifetime.suite.tasks)
     keys = block[order], train[order], np.zeros(len(value), dtype=bool), task[order]
     return cut(names, value[order], np.arange(len(value)), keys)
+
+
+def _imported(lifetime: Lifetime, raw: bool) -> Log | None:
+    """Return the log of imported rows: complete rows with a value, in the order of their source."""
+    parts = lifetime.learning, lifetime.episodes
+    names = ("row_id", "block_num", "exp_num", "task_index")
+    rows = {name: np.concatenate([part[name].to_numpy() for part in parts]) for name in names}
+    if raw:
+        value = np.concatenate([part["score"].to_numpy() for part in parts])
+    else:
+        scored = columns(lifetime.learning.select(["task_index", "score"]))
+        value = np.concatenate((_performance(lifetime, scored), lifetime.performance()))
+    if np.isinf(value).any():
+        raise Unsupported("a score is infinite; scores must be finite or missing")
+    incomplete = np.concatenate([_equals(part["status"], "incomplete") for part in parts])
+    sleep = np.concatenate([_equals(part["subtype"], "sleep") for part in parts])
+    learning = np.arange(len(value)) < lifetime.learning.num_rows
+    kept = np.flatnonzero(~np.isnan(value) & ~incomplete)
+    if not len(kept):
+        return None
+    order = kept[np.argsort(rows["row_id"][kept], kind="stable")]
+    keys = rows["block_num"][order], learning[order], sleep[order], rows["task_index"][order]
+    return cut(
+        tuple(task.id for task in lifetime.suite.tasks),
+        value[order],
+        rows["exp_num"][order],
+        (keys[0], keys[1], keys[2], keys[3].astype(np.int64)),
+        dropped=len(value) - len(kept),
+    )
+
+
+def _equals(column: pa.ChunkedArray, word: str) -> BoolArray:
+    """Return where a column of words holds this word."""
+    whole = column.unify_dictionaries().combine_chunks()
+    at = whole.dictionary.to_pylist().index(word) if word in whole.dictionary.to_pylist() else -1
+    codes = whole.indices.fill_null(-2).to_numpy(zero_copy_only=False)
+    result: BoolArray = codes == at
+    return result
 
 
 def _performance(lifetime: Lifetime, learning: Columns) -> FloatArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -71,17 +71,19 @@ def read_log(
     variants: Literal["aware", "agnostic"] = "aware",
     declared: Collection[str] | None = None,
     name: str = "the log",
+    where: Callable[[int], str] | None = None,
 ) -> Log:
     """Return the log of these columns (L2Logger names) with its regimes.
 
     Needs ``block_num``, ``exp_num``, ``block_type``, ``task_name`` and the measure; a missing
     ``block_subtype`` means wake, a missing ``exp_status`` complete. ``declared`` lists the measures
-    that the log says it has. Rows are counted from 0 in messages. Takes time linear in the rows.
+    that the log says it has. Messages count rows from 0, or call a row what ``where`` returns for
+    it. Takes time linear in the rows.
 
     Raises:
         Unsupported: if the log is malformed; the message names row and column.
     """
-    reader = _Reader(columns, name)
+    reader = _Reader(columns, name, where or (lambda row: f"{name}: row {row}"))
     present = reader.names()
     lacking = [column for column in _REQUIRED if column not in present]
     if lacking:
@@ -199,6 +201,7 @@ class _Reader:
 
     columns: Columns
     name: str
+    where: Callable[[int], str]
 
     def names(self) -> list[str]:
         return list(getattr(self.columns, "column_names", self.columns))
@@ -213,7 +216,7 @@ class _Reader:
                 )
 
     def fail(self, column: str, row: int, what: str) -> Unsupported:
-        return Unsupported(f"{self.name}: row {row}, column {column}: {what}")
+        return Unsupported(f"{self.where(row)}, column {column}: {what}")
 
     def numbers(self, column: str) -> NDArray[Any]:
         raw = self.columns[column]
@@ -255,12 +258,12 @@ class _Reader:
             raw = np.asarray(raw)
             raw = pa.array(raw if raw.dtype.kind in "iuU" else raw.tolist(), from_pandas=True)
         if isinstance(raw, pa.ChunkedArray):
-            raw = raw.combine_chunks()
-        if pa.types.is_dictionary(raw.type):
-            raw = raw.dictionary_decode()
-        encoded = raw.cast(pa.string()).dictionary_encode()
+            raw = raw.unify_dictionaries().combine_chunks()
+        encoded = raw
+        if not pa.types.is_dictionary(raw.type):
+            encoded = raw.cast(pa.string()).dictionary_encode()
         codes = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy().astype(np.int64)
-        return codes, [*encoded.dictionary.to_pylist(), None]
+        return codes, [*encoded.dictionary.cast(pa.string()).to_pylist(), None]
 
     def flags(self, column: str, yes: str, no: str, *, default: bool | None = None) -> BoolArray:
         if default is not None and column not in self.names():
@@ -294,7 +297,8 @@ class _Reader:
         if blank.any():
             raise self.fail("task_name", int(np.argmax(blank)), "no name")
         lowered = [(word or "").lower() for word in words]
-        bare = sorted({name for name in lowered if name and "_" not in name})
+        used = {lowered[code] for code in np.flatnonzero(np.bincount(codes))}
+        bare = sorted(name for name in used if "_" not in name)
         warnings = (f"{self.name}: no variant part in task names {choices(bare)}",) if bare else ()
         merged = lowered if variants == "aware" else [name.split("_")[0] for name in lowered]
         names = list(dict.fromkeys(merged))

@@ -142,9 +142,11 @@ class L2MMetrics(MetricSet):
     profile: ClassVar[Settings] = TEXT
     #: Whether the values of single pairs of tasks are reported.
     pairs: ClassVar[bool] = True
+    #: Whether imported rows are taken in the unit of their source; the profile scales them anyway.
+    raw: ClassVar[bool] = False
 
     def __init__(self, experts: Sequence[Lifetime] = ()) -> None:
-        self.experts = [_expert(lifetime) for lifetime in experts]
+        self.experts = [_expert(lifetime, self.raw) for lifetime in experts]
 
     def score(self, lifetime: Lifetime) -> Scores:
         """Return the L2M metrics of the lifetime, its tasks, and its pairs of tasks.
@@ -153,10 +155,13 @@ class L2MMetrics(MetricSet):
             Unsupported: if a score is infinite.
         """
         settings = {key: value for key, value in asdict(self.profile).items() if value is not None}
-        log = log_of(lifetime)
+        log = log_of(lifetime, raw=self.raw) if lifetime.cells is None else None
         if log is None:
+            reason = "nothing has been recorded"
+            if lifetime.cells is not None:
+                reason = "aggregate import: there are no raw rows"
             empty = [
-                undefined(metric.id, "nothing has been recorded")
+                undefined(metric.id, reason)
                 for metric in self.metrics
                 if metric.scope == "lifetime"
             ]
@@ -192,11 +197,14 @@ class L2MetricsMetrics(L2MMetrics):
     metrics: ClassVar[tuple[Metric, ...]] = L2METRICS_SET
     profile: ClassVar[Settings] = L2METRICS
     pairs: ClassVar[bool] = False
+    raw: ClassVar[bool] = True
 
 
-def _expert(lifetime: Lifetime) -> Log:
+def _expert(lifetime: Lifetime, raw: bool) -> Log:
     """Return the learning rows of an expert's lifetime."""
-    log = log_of(lifetime)
+    if lifetime.cells is not None:
+        raise Unsupported("the L2M metrics need the raw rows of an expert; this one has none")
+    log = log_of(lifetime, raw=raw)
     part = None if log is None else learning_part(log)
     learned = set() if part is None else {part.tasks[t] for t in part.task}
     if part is None or len(learned) != 1:

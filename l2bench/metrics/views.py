@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from l2bench.bundle.lifetime import Lifetime, columns
 from l2bench.errors import Unsupported
@@ -68,8 +69,13 @@ def _unit(lifetime: Lifetime, task: int) -> str:
 def cells(lifetime: Lifetime) -> dict[tuple[int, int], Cell]:
     """Return the mean performance of each (block, task) that was evaluated.
 
-    ``n`` counts episodes, or test items of a samples task.
+    ``n`` counts episodes, or test items of a samples task; None where an import does not say.
+
+    Raises:
+        Unsupported: if a success or an accuracy is no fraction.
     """
+    if lifetime.cells is not None:
+        return _imported(lifetime, lifetime.cells)
     rows = columns(lifetime.episodes)
     performance = lifetime.performance()
     known = ~np.isnan(performance)
@@ -82,13 +88,30 @@ def cells(lifetime: Lifetime) -> dict[tuple[int, int], Cell]:
     items = np.bincount(member, weights=lengths, minlength=len(keys))
     found: dict[tuple[int, int], Cell] = {}
     for at, (block, task) in enumerate(keys.tolist()):
-        measure = lifetime.suite.tasks[task].measure
         value = float(totals[at] / counts[at])
-        n = int(items[at]) if measure == "accuracy" else int(counts[at])
-        found[block, task] = {"value": value, "n": n}
-        if measure in ("success", "accuracy"):
-            if not 0 <= value <= 1:
-                name = lifetime.suite.tasks[task].id
-                raise Unsupported(f"{measure} of task '{name}' is {value}, outside 0 to 1")
-            found[block, task]["wilson95"] = list(wilson(value * n, n))
+        weighed = lifetime.suite.tasks[task].measure == "accuracy" and items[at] > 0
+        n = int(items[at]) if weighed else int(counts[at])
+        found[block, task] = _cell(lifetime, task, value, n)
     return found
+
+
+def _imported(lifetime: Lifetime, table: pa.Table) -> dict[tuple[int, int], Cell]:
+    """Return the cells of an aggregate import."""
+    found: dict[tuple[int, int], Cell] = {}
+    for row in table.to_pylist():
+        task = row["task_index"]
+        low, high = lifetime.suite.tasks[task].score_range
+        value = (row["mean"] - low) / (high - low)
+        found[row["block_index"], task] = _cell(lifetime, task, value, row["n"])
+    return found
+
+
+def _cell(lifetime: Lifetime, task: int, value: float, n: int | None) -> Cell:
+    name, measure = lifetime.suite.tasks[task].id, lifetime.suite.tasks[task].measure
+    cell: Cell = {"value": value, "n": n}
+    if measure in ("success", "accuracy"):
+        if not 0 <= value <= 1:
+            raise Unsupported(f"{measure} of task '{name}' is {value}, outside 0 to 1")
+        if n:
+            cell["wilson95"] = list(wilson(value * n, n))
+    return cell

@@ -167,7 +167,7 @@ def _square(x: int, y: int, row: str, column: str, cell: Cell) -> Square:
             if (point.interval)
             else ""
         )
-        parts.append(f"seed {point.seed}: {rate(point.value)} (n = {point.n}{spread})")
+        parts.append(f"seed {point.seed}: {rate(point.value)} (n = {point.n or 'unknown'}{spread})")
     title = f"{where}: mean {rate(mean)} of {plural(len(parts), 'lifetime')}; {'; '.join(parts)}"
     return Square(f"{x}", f"{y}", step(mean), rate(mean), title)
 

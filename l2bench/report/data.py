@@ -23,11 +23,14 @@ Visit = tuple[int, int]
 
 @dataclass(frozen=True)
 class Point:
-    """One lifetime's mean performance in one evaluation, over ``n`` episodes or test items."""
+    """One lifetime's mean performance in one evaluation, over ``n`` episodes or test items.
+
+    An import may not say over how many.
+    """
 
     seed: int
     value: float
-    n: int
+    n: int | None
     interval: tuple[float, float] | None
 
 
@@ -273,7 +276,7 @@ def _together(there: list[tuple[int, dict[str, Any]]], names: Sequence[str]) -> 
 def _point(seed: int, cell: Mapping[str, Any]) -> Point:
     wilson = cell.get("wilson95")
     interval = (float(wilson[0]), float(wilson[1])) if wilson else None
-    return Point(seed, float(cell["value"]), int(cell["n"]), interval)
+    return Point(seed, float(cell["value"]), cell["n"], interval)
 
 
 def _curve(

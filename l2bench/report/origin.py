@@ -56,14 +56,18 @@ def warnings(bundles: Sequence[Bundle]) -> list[str]:
     found = []
     suite, manifests = bundles[0].suite, [bundle.manifest for bundle in bundles]
     missing = sorted(set(suite.seeds) - {m.seed.lifetime for m in manifests})
-    if missing:
+    if missing and not imported(bundles):
         found.append(f"Lifetimes of the suite that are missing here: {of_seeds(missing)}.")
     if len(bundles) < MINIMUM_FOR_INTERVAL:
         found.append(
             f"{plural(len(bundles), 'lifetime')}: below {MINIMUM_FOR_INTERVAL} no interval is "
             f"given, only the points."
         )
-    if any(m.suite.division == "open" for m in manifests):
+    if kinds := imported(bundles):
+        found.append(
+            f"Imported from {kinds}: shown as reported, not to be ranked beside runs of L2bench."
+        )
+    elif any(m.suite.division == "open" for m in manifests):
         found.append(
             "Open division: the suite was run with changes; do not rank beside unchanged runs."
         )
@@ -83,8 +87,16 @@ def warnings(bundles: Sequence[Bundle]) -> list[str]:
     return found
 
 
-def cost(bundles: Sequence[Bundle]) -> dict[str, Any]:
-    """Return what each lifetime spent, and their sum."""
+def imported(bundles: Sequence[Bundle]) -> str | None:
+    """Return the kinds of sources that lifetimes were imported from, if any were."""
+    kinds = sorted({b.manifest.source.kind for b in bundles if b.manifest.source})
+    return listing(kinds) if kinds else None
+
+
+def cost(bundles: Sequence[Bundle]) -> dict[str, Any] | None:
+    """Return what each lifetime spent, and their sum; None for imports, which do not say."""
+    if imported(bundles):
+        return None
     rows, sums = [], [0.0] * 8
     for bundle in bundles:
         budget, counts = bundle.manifest.budget, bundle.manifest.counts
@@ -119,6 +131,7 @@ def provenance(bundles: Sequence[Bundle]) -> list[tuple[str, Facts]]:
         ("Agent, as it ran", _merged(bundles, lambda b: _segments(b, "agent"))),
         ("Execution", _merged(bundles, lambda b: _segments(b, "execution"))),
         ("Data", _merged(bundles, lambda b: _segments(b, "data"))),
+        ("Import", _merged(bundles, _sources)),
     ]
     return [(title, facts) for title, facts in groups if facts]
 
@@ -194,6 +207,12 @@ def _plugins(bundle: Bundle) -> Iterable[Mapping[str, str]]:
 def _environments(bundle: Bundle) -> Iterable[Mapping[str, str]]:
     for segment in bundle.provenance.segments:
         yield _flat(segment.environments)
+
+
+def _sources(bundle: Bundle) -> Iterable[Mapping[str, str]]:
+    source = bundle.manifest.source
+    if source is not None:
+        yield {"kind": source.kind, **_flat(source.settings)}
 
 
 def _segments(bundle: Bundle, part: str) -> Iterable[Mapping[str, str]]:

@@ -124,6 +124,7 @@ def _context(bundles: Sequence[Bundle], summary: Mapping[str, Any]) -> dict[str,
         "provenance": origin.provenance(bundles),
         "digests": origin.digests(bundles),
         "rerun": origin.rerun(bundles),
+        "imported": origin.imported(bundles),
         "deviations": bundles[0].manifest.suite.deviations,
     }
 

@@ -1,25 +1,43 @@
 """The page on metrics: it names every metric, and its example is a working metric set."""
 
 import importlib.util
+import inspect
 import re
 from pathlib import Path
 
 from support import probe_suite
 
 from l2bench.bundle.lifetime import synthetic
+from l2bench.metrics import aggregates, gem, plasticity, statistics
+from l2bench.metrics.continual_sets import ContinualWorldMetrics, GemMetrics, KemkerMetrics
 from l2bench.metrics.sets import L2MetricsMetrics, L2MMetrics, LiberoMetrics
 
 PAGE = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
+CODE = set(re.findall(r"`[^`\n]+`", PAGE))
 
 
 def test_every_metric_is_on_the_page():
-    for cls in (LiberoMetrics, L2MMetrics, L2MetricsMetrics):
+    """By its id, or by that of the lifetime value or task value it belongs to."""
+    for cls in (LiberoMetrics, GemMetrics, ContinualWorldMetrics, KemkerMetrics):
         for metric in cls.metrics:
-            id = metric.id if cls is LiberoMetrics else metric.id.split(".")[1]
-            base = id.removesuffix("_pair")
-            if base not in ("libero.best_k", "libero.reevaluated_k"):
-                base = base.removesuffix("_k")
-            assert f"`{base}`" in PAGE, metric.id
+            assert {f"`{metric.id}`", f"`{metric.id.removesuffix('_k')}`"} & CODE, metric.id
+    for cls in (L2MMetrics, L2MetricsMetrics):
+        for metric in cls.metrics:
+            base = metric.id.split(".")[1].removesuffix("_pair").removesuffix("_k")
+            assert f"`{base}`" in CODE, metric.id
+
+
+def test_options_and_functions_are_on_the_page():
+    names = [f"`{rows}`" for rows in gem.ROWS] + ["`per_observation`", "`all_zero_over_batch`"]
+    names += [f"`{name}`" for name in aggregates.STATISTICS]
+    for module in (aggregates, plasticity, statistics):
+        public = [
+            name
+            for name, item in vars(module).items()
+            if inspect.isfunction(item) and item.__module__ == module.__name__
+        ]
+        names += [f"`{name}`" for name in public if not name.startswith("_")]
+    assert [name for name in names if name not in CODE] == []
 
 
 def test_the_example_scores(tmp_path):

@@ -14,13 +14,16 @@ from support import probe_suite
 from l2bench.bundle.lifetime import columns, synthetic
 from l2bench.errors import Unsupported
 from l2bench.metrics import l2m
+from l2bench.metrics.continual_sets import ContinualWorldMetrics, GemMetrics, KemkerMetrics
 from l2bench.metrics.l2m_lifetime import log_of
 from l2bench.metrics.l2m_log import read_log
 from l2bench.metrics.l2m_settings import L2METRICS, TEXT
 from l2bench.metrics.sets import L2MetricsMetrics, L2MMetrics, LiberoMetrics
 
 untimed = settings(deadline=None, max_examples=15)
-SETS = (LiberoMetrics, L2MMetrics, L2MetricsMetrics)
+CONTINUAL = (GemMetrics, ContinualWorldMetrics, KemkerMetrics)
+SETS = (LiberoMetrics, L2MMetrics, L2MetricsMetrics, *CONTINUAL)
+PREFIXES = {"continual_world": "cw"}
 SCENARIOS = {
     "sequential": {},
     "all": {"scenario": {"pretest": True, "evaluate": "all"}},
@@ -157,7 +160,7 @@ def test_blanks_depend_on_the_blocks_not_on_the_values(name, seed):
         lambda row, task: 0.05 + 0.9 * rng.random(),
         (lambda row: 0.05 + 0.9 * rng.random()) if scored else None,
     )
-    for cls in (LiberoMetrics, L2MMetrics):
+    for cls in (LiberoMetrics, L2MMetrics, *CONTINUAL):
         planned, run = (
             {(v.id, v.task, v.source): v.reason for v in cls().score(life).values}
             for life in (synthetic(suite, 0), random)
@@ -392,8 +395,8 @@ def test_a_lifetime_scores_like_its_log(name, profile):
 def test_definitions_say_direction_and_range():
     for cls in SETS:
         for metric in cls.metrics:
-            assert metric.id.startswith(f"{cls.name}.")
+            assert metric.id.startswith(f"{PREFIXES.get(cls.name, cls.name)}.")
             assert metric.formula and metric.unit
-            assert metric.higher_is_better is ("NBT" not in metric.id)
+            assert metric.higher_is_better is not any(w in metric.id for w in ("NBT", "forgetting"))
         assert any(metric.headline for metric in cls.metrics)
         assert all(metric.scope == "lifetime" for metric in cls.metrics if metric.headline)

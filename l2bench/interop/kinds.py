@@ -1,0 +1,176 @@
+"""What lies at a path: bundles, or results of another tool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from l2bench.bundle.lifetime import Lifetime
+from l2bench.bundle.reader import SUFFIX, Bundle, find_bundles, read_bundle
+from l2bench.errors import RunFailed, UsageError, choices, nearest
+from l2bench.interop import avalanche, continual_world, l2logger, libero, matrix
+from l2bench.interop.source import Imported, Options, Source, imported
+from l2bench.plugins import Registry
+from l2bench.scoring import metric_sets
+from l2bench.suite import Suite, Task, WrittenBlock
+
+
+@dataclass(frozen=True)
+class Importer:
+    """A kind of source: what it looks like, and how it is read."""
+
+    kind: str
+    looks_like: str
+    matches: Callable[[Path], bool]
+    read: Callable[[Path, Options], Source]
+
+
+IMPORTERS = {
+    module.KIND: Importer(module.KIND, module.LOOKS_LIKE, module.matches, module.read)
+    for module in (l2logger, libero, matrix, continual_world, avalanche)
+}
+
+
+def importer(kind: str) -> Importer:
+    """Return the importer of this kind.
+
+    Raises:
+        UsageError: if there is none.
+    """
+    if kind not in IMPORTERS:
+        raise UsageError(f"unknown kind '{kind}'{nearest(kind, IMPORTERS)}; known: {_known()}")
+    return IMPORTERS[kind]
+
+
+def detect(path: Path) -> Importer:
+    """Return the importer whose kind of source lies at a path.
+
+    Raises:
+        UsageError: if the path does not exist, or several kinds fit.
+        RunFailed: if no kind fits.
+    """
+    if not path.exists():
+        raise UsageError(f"{path} does not exist")
+    fitting = [importer for importer in IMPORTERS.values() if importer.matches(path)]
+    if len(fitting) > 1:
+        kinds = choices(importer.kind for importer in fitting)
+        raise UsageError(f"{path} looks like several kinds of source; choose with --kind: {kinds}")
+    if not fitting:
+        forms = "; ".join(f"{kind}: {known.looks_like}" for kind, known in IMPORTERS.items())
+        raise RunFailed(
+            f"0 bundles found at {path}, and no source of a known kind; expected a folder "
+            f"NAME{SUFFIX}, one of them, or {forms}"
+        )
+    return fitting[0]
+
+
+def holds_bundles(path: Path) -> bool:
+    """Return whether a path is a bundle or a folder of bundles."""
+    return (path / "manifest.json").is_file() or any(path.glob(f"*{SUFFIX}/manifest.json"))
+
+
+def open_bundles(
+    registry: Registry,
+    path: Path,
+    *,
+    kind: str | None = None,
+    options: Options | None = None,
+    experts: Sequence[Path] = (),
+    metrics: Sequence[str] = (),
+) -> list[Bundle]:
+    """Return the bundles at a path, or the source there as one; scores of a source are fresh.
+
+    ``experts`` are paths of the same forms that go with a source. ``metrics`` are the metric sets
+    that score it, by default those of its kind.
+
+    Raises:
+        UsageError: if the path or the kind does not exist, or it is not clear what lies there.
+        RunFailed: if nothing lies there.
+        Unsupported: if it is damaged or malformed.
+    """
+    if kind is None and holds_bundles(path):
+        return [read_bundle(folder) for folder in find_bundles(path)]
+    chosen = importer(kind) if kind else detect(path)
+    return [open_source(registry, chosen, path, options or Options(), experts, metrics)]
+
+
+def open_source(
+    registry: Registry,
+    chosen: Importer,
+    path: Path,
+    options: Options,
+    experts: Sequence[Path] = (),
+    metrics: Sequence[str] = (),
+) -> Imported:
+    """Return a source and its experts as a bundle in memory.
+
+    Raises:
+        UsageError: if the path does not exist.
+        Unsupported: if it is damaged or malformed.
+    """
+    if not path.exists():
+        raise UsageError(f"{path} does not exist")
+    source = chosen.read(path, options)
+    companions = open_experts(registry, experts, source.lifetime, chosen.kind, options)
+    lives = [bundle.lifetime for bundle in companions]
+    sets = metric_sets(registry, metrics or source.lifetime.suite.metrics, lives)
+    return imported(source, path.resolve().name, sets, companions)
+
+
+def open_experts(
+    registry: Registry,
+    paths: Sequence[Path],
+    learner: Lifetime,
+    kind: str | None = None,
+    options: Options | None = None,
+) -> list[Bundle]:
+    """Return the single-task experts at these paths, bundles or sources of the learner's kind.
+
+    A task that comes again under a name with a number gets the experts of its first coming.
+    """
+    found: list[Bundle] = []
+    ranges = {task.task: task.score_range for task in learner.suite.tasks}
+    plain = replace(options or Options(), agent=None, seed=None, ranges=ranges)
+    for path in paths:
+        if holds_bundles(path):
+            found += [read_bundle(folder) for folder in find_bundles(path)]
+            continue
+        fits = kind is not None and IMPORTERS[kind].matches(path)
+        chosen = IMPORTERS[kind] if kind and fits else detect(path)
+        found.append(imported(chosen.read(path, plain), path.resolve().name))
+    repeated = [copy for bundle in found for copy in _copies(bundle, learner)]
+    return [*found, *repeated]
+
+
+def _copies(expert: Bundle, learner: Lifetime) -> list[Bundle]:
+    """Return an imported expert under the names with numbers that its task has later on."""
+    if not isinstance(expert, Imported) or len(expert.suite.tasks) != 1:
+        return []
+    own = expert.suite.tasks[0]
+    copies: list[Bundle] = []
+    kind = expert.manifest.source.kind if expert.manifest.source else ""
+    for task in learner.suite.tasks:
+        first, _, number = task.task.rpartition(".")
+        if first == own.task and number.isdecimal() and task.id != own.id:
+            again = own.model_copy(update={"id": task.id, "task": task.task})
+            suite = _renamed(expert.suite, again)
+            source = Source(kind, replace(expert.lifetime, suite=suite), expert.files)
+            copies.append(imported(source, expert.folder.name))
+    return copies
+
+
+def _renamed(suite: Suite, task: Task) -> Suite:
+    """Return a suite of one task with this one instead."""
+    blocks = tuple(
+        WrittenBlock(learn=task.id, amount=block.amount)
+        if block.learn
+        else WrittenBlock(evaluate=(task.id,))
+        for block in suite.scenario.blocks
+    )
+    scenario = suite.scenario.model_copy(update={"blocks": blocks})
+    return suite.model_copy(update={"tasks": (task,), "scenario": scenario})
+
+
+def _known() -> str:
+    return choices(IMPORTERS)

@@ -1,0 +1,194 @@
+"""Reading an accuracy matrix: R[i][j] on task j after learning task i, and b before learning."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from l2bench.bundle.files import read_json
+from l2bench.errors import Unsupported, choices, nearest
+from l2bench.interop.sequence import Evaluation, sequence
+from l2bench.interop.source import Options, Source
+from l2bench.interop.text import MISSING, cells, read_bytes
+
+KIND = "matrix"
+LOOKS_LIKE = "a .csv or .json file of accuracies R, rows after learning, columns of tasks"
+
+#: The label of a row that was measured before anything was learned.
+BEFORE = ("", "b", "before", "untrained")
+
+_KEYS = ("R", "b", "tasks", "order", "n", "agent", "seed", "measure", "name")
+
+
+def matches(path: Path) -> bool:
+    """Return whether a path looks like a matrix."""
+    if not path.is_file() or path.name == "eval_results.csv":
+        return False
+    if path.suffix == ".json":
+        return '"R"' in path.read_text(encoding="utf-8", errors="replace")
+    return path.suffix == ".csv"
+
+
+@dataclass(frozen=True)
+class _Matrix:
+    """Values (rows of) NaN where not measured; ``learned`` is None for the row before learning."""
+
+    tasks: tuple[str, ...]
+    rows: tuple[tuple[str | None, tuple[float, ...]], ...]
+    n: int | None = None
+    agent: str | None = None
+    seed: int = 0
+    measure: str = "accuracy"
+    name: str | None = None
+
+
+def read(path: Path, options: Options) -> Source:
+    """Return the lifetime of a matrix in a CSV or JSON file.
+
+    Raises:
+        Unsupported: if it is malformed, naming line and column, or row and column.
+    """
+    matrix = _from_json(path) if path.suffix == ".json" else _from_csv(path)
+    evaluations = [
+        Evaluation(
+            learned,
+            {
+                task: (value, matrix.n)
+                for task, value in zip(matrix.tasks, values, strict=True)
+                if not math.isnan(value)
+            },
+        )
+        for learned, values in matrix.rows
+    ]
+    lifetime = sequence(
+        matrix.name or path.stem,
+        matrix.tasks,
+        evaluations,
+        environment="import/matrix",
+        measure=options.measure or matrix.measure,
+        score_range=options.score_range,
+        seed=options.seed if options.seed is not None else matrix.seed,
+        metrics=("l2bench/gem",),
+    )
+    unlearned = len(matrix.tasks) - sum(1 for learned, _ in matrix.rows if learned is not None)
+    warnings = (f"no row after learning {unlearned} of the tasks",) if unlearned else ()
+    agent = options.agent or matrix.agent or "imported"
+    return Source(KIND, lifetime, (path,), agent=agent, warnings=warnings)
+
+
+def _from_csv(path: Path) -> _Matrix:
+    """Return a matrix with a header of tasks and a first column of labels, or of bare numbers."""
+    lines = list(cells(read_bytes(path), path.name, ","))
+    if not lines:
+        raise Unsupported(f"{path.name} has no lines")
+    width = len(lines[0][1])
+    for line, texts in lines:
+        if len(texts) != width:
+            raise Unsupported(f"{path.name}, line {line}: {len(texts)} cells, line 1 has {width}")
+    if all(_is_value(text) for text in lines[0][1]):
+        if len(lines) != width:
+            raise Unsupported(
+                f"{path.name}: {len(lines)} lines of {width} numbers; a matrix without names is "
+                f"square (name the tasks in a first line and a first column otherwise)"
+            )
+        tasks = tuple(f"task-{column + 1}" for column in range(width))
+        labelled = [(line, task, texts) for (line, texts), task in zip(lines, tasks, strict=True)]
+    else:
+        tasks = tuple(text.strip() for text in lines[0][1][1:])
+        labelled = [(line, texts[0].strip(), texts[1:]) for line, texts in lines[1:]]
+    rows = []
+    for line, label, texts in labelled:
+        where = f"{path.name}, line {line}"
+        learned = _label(label, tasks, where)
+        pairs = zip(tasks, texts, strict=True)
+        rows.append((learned, tuple(_number(text, f"{where}, column {t}") for t, text in pairs)))
+    return _checked(_Matrix(tasks, tuple(rows)), path.name)
+
+
+def _from_json(path: Path) -> _Matrix:
+    data, name = read_json(path), path.name
+    for key in data:
+        if key not in _KEYS:
+            raise Unsupported(f"{name}: unknown key '{key}'{nearest(key, _KEYS)}")
+    table = data.get("R")
+    if not isinstance(table, list) or not table or not all(isinstance(r, list) for r in table):
+        raise Unsupported(f"{name}: R should be a list of lists of numbers")
+    count = max(len(row) for row in table)
+    given = data.get("tasks") or [f"task-{column + 1}" for column in range(count)]
+    tasks = tuple(str(task) for task in given)
+    order = data.get("order") or list(tasks)[: len(table)]
+    if len(order) != len(table):
+        raise Unsupported(f"{name}: {len(table)} rows of R, but an order of {len(order)}")
+    rows: list[tuple[str | None, tuple[float, ...]]] = []
+    if data.get("b") is not None:
+        rows.append((None, _values(data["b"], tasks, f"{name}: b")))
+    for row, learned in zip(table, order, strict=True):
+        where = f"{name}: R, row {len(rows) - (data.get('b') is not None)}"
+        rows.append((_label(str(learned), tasks, where), _values(row, tasks, where)))
+    n, seed = data.get("n"), data.get("seed", 0)
+    for key, value in (("n", n), ("seed", seed)):
+        if value is not None and (not isinstance(value, int) or not 0 <= value < 2**63):
+            raise Unsupported(f"{name}: {key} should be a whole number from 0, is {value!r}")
+    texts = {key: str(data[key]) for key in ("agent", "measure", "name") if data.get(key)}
+    return _checked(_Matrix(tasks, tuple(rows), n=n or None, seed=seed or 0, **texts), name)
+
+
+def _values(row: Any, tasks: Sequence[str], where: str) -> tuple[float, ...]:
+    if not isinstance(row, list) or len(row) != len(tasks):
+        found = len(row) if isinstance(row, list) else type(row).__name__
+        raise Unsupported(f"{where}: {found} values for {len(tasks)} tasks")
+    values = []
+    for column, value in enumerate(row):
+        if value is None:
+            values.append(math.nan)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            values.append(float(value))
+        else:
+            raise Unsupported(f"{where}, column {column}: {value!r} is not a number")
+    return tuple(values)
+
+
+def _label(label: str, tasks: Sequence[str], where: str) -> str | None:
+    if label in tasks:
+        return label
+    if label.lower() in BEFORE:
+        return None
+    raise Unsupported(
+        f"{where}: '{label}' is no column{nearest(label, tasks)}; a row is named after the task "
+        f"learned last ({choices(tasks)}), or 'before'"
+    )
+
+
+def _checked(matrix: _Matrix, name: str) -> _Matrix:
+    if not matrix.tasks or not any(learned is not None for learned, _ in matrix.rows):
+        raise Unsupported(f"{name}: no row of accuracies after learning a task")
+    labels = [learned or BEFORE[-1] for learned, _ in matrix.rows]
+    for what, names in (("task", list(matrix.tasks)), ("row", labels)):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise Unsupported(f"{name}: the {what} {twice[0]} is there twice")
+    return matrix
+
+
+def _is_value(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return text.strip() in MISSING and text != ""
+    return True
+
+
+def _number(text: str, where: str) -> float:
+    text = text.strip()
+    if text in MISSING:
+        return math.nan
+    try:
+        value = float(text)
+    except ValueError:
+        raise Unsupported(f"{where}: {text!r} is not a number") from None
+    if math.isinf(value):
+        raise Unsupported(f"{where}: an infinite value")
+    return value

@@ -1,0 +1,106 @@
+"""A lifetime of means from evaluations in a row, each after the learning of a task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from l2bench.bundle.lifetime import Lifetime
+from l2bench.errors import Unsupported
+from l2bench.interop.source import aggregate, slug
+from l2bench.scenario import plan
+from l2bench.suite import Learning, Scenario, Suite, Task, WrittenBlock
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Means by task name, with their n; ``learned`` is the task learned just before, if any.
+
+    ``amount`` is how much of it was learned since the evaluation before, where that is known.
+    """
+
+    learned: str | None
+    means: Mapping[str, tuple[float, int | None]]
+    amount: int | None = None
+
+
+def sequence(
+    name: str,
+    tasks: Sequence[str],
+    evaluations: Sequence[Evaluation],
+    *,
+    environment: str,
+    measure: str,
+    metrics: Sequence[str],
+    score_range: tuple[float, float] | None = None,
+    seed: int = 0,
+    learning: Learning | None = None,
+    ids: Sequence[str] | None = None,
+) -> Lifetime:
+    """Return the lifetime in which these evaluations took place, in the order given.
+
+    Tasks without an evaluation after their learning are learned in a block that is missing.
+    ``learning`` says how each task is learned: by default in one epoch of samples.
+
+    Raises:
+        Unsupported: if a success or an accuracy is no fraction.
+    """
+    learning = learning or Learning(source="samples", unit="epochs", amount=1)
+    low, high = score_range or (0.0, 1.0)
+    names = list(ids or map(slug, tasks))
+    index = {task: position for position, task in enumerate(tasks)}
+    _refuse_others(evaluations, measure, low, high)
+    written: list[WrittenBlock] = []
+    means: dict[tuple[int, int], tuple[float, int | None]] = {}
+    for evaluation in evaluations:
+        if evaluation.learned is not None:
+            learned = names[index[evaluation.learned]]
+            written.append(WrittenBlock(learn=learned, amount=evaluation.amount))
+        measured = sorted(index[task] for task in evaluation.means)
+        for task, mean in evaluation.means.items():
+            means[len(written), index[task]] = mean
+        if measured:
+            written.append(WrittenBlock(evaluate=tuple(names[at] for at in measured)))
+    done = len(written)
+    taught = {evaluation.learned for evaluation in evaluations}
+    for task in tasks:
+        if task not in taught:
+            written.append(WrittenBlock(learn=names[index[task]]))
+            written.append(WrittenBlock(evaluate=(names[index[task]],)))
+    suite = Suite(
+        id=slug(name),
+        version="imported",
+        title=f"{name} (imported)",
+        tasks=tuple(
+            Task(
+                id=names[position],
+                environment=environment,
+                task=task,
+                measure=measure,
+                score_range=(low, high),
+                learning=learning,
+            )
+            for position, task in enumerate(tasks)
+        ),
+        scenario=Scenario(kind="blocks", evaluate="all", blocks=tuple(written)),
+        seeds=(0,),
+        metrics=tuple(metrics),
+    )
+    blocks = plan(suite, 0)
+    missing = frozenset(range(done, len(blocks)))
+    return aggregate(suite, seed, blocks, means, missing=missing)
+
+
+def _refuse_others(
+    evaluations: Sequence[Evaluation], measure: str, low: float, high: float
+) -> None:
+    if measure not in ("accuracy", "success"):
+        return
+    for evaluation in evaluations:
+        for task, (mean, _) in evaluation.means.items():
+            if not low <= mean <= high:
+                after = f"after learning {evaluation.learned}" if evaluation.learned else "before"
+                raise Unsupported(
+                    f"{measure} on {task} {after} is {mean:g}, outside {low:g} to {high:g}; "
+                    f"give the range with --range LOW HIGH"
+                )

@@ -1,0 +1,139 @@
+"""Accuracy matrices as CSV and JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from l2bench.errors import Unsupported
+from l2bench.interop import matrix
+from l2bench.interop.source import Options
+from l2bench.metrics.continual_sets import GemMetrics, KemkerMetrics
+from l2bench.metrics.views import cells, matrix as view
+
+CSV = """after,one,two,three
+before,.1,.1,.2
+one,.9,.2,.1
+two,.7,.8,.3
+three,.8,.6,.9
+"""
+R = [[0.9, 0.2, 0.1], [0.7, 0.8, 0.3], [0.8, 0.6, 0.9]]
+B = [0.1, 0.1, 0.2]
+
+
+def read(tmp_path: Path, text: str | dict, name: str = "m.csv", **options):
+    path = tmp_path / (name if isinstance(text, str) else "m.json")
+    path.write_text(text if isinstance(text, str) else json.dumps(text))
+    return matrix.read(path, Options(**options))
+
+
+def gem(source):
+    return {v.id: v.value for v in GemMetrics().score(source.lifetime).values if v.task is None}
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_the_worked_example(tmp_path, form):
+    data = CSV if form == "csv" else {"R": R, "b": B, "tasks": ["one", "two", "three"]}
+    found = gem(read(tmp_path, data))
+    assert found["gem.ACC"] == pytest.approx(2.3 / 3)
+    assert found["gem.BWT"] == pytest.approx(-0.15)
+    assert found["gem.FWT"] == pytest.approx(0.1)
+    assert found["gem.forgetting"] == pytest.approx(0.15)
+
+
+def test_both_forms_give_the_same_tables(tmp_path):
+    first = read(tmp_path, CSV, name="m.csv").lifetime
+    second = read(tmp_path, {"R": R, "b": B, "tasks": ["one", "two", "three"]}).lifetime
+    assert first.cells.equals(second.cells)
+    assert first.blocks.equals(second.blocks)
+    assert first.suite == second.suite
+
+
+def test_bare_numbers_need_a_square(tmp_path):
+    source = read(tmp_path, "0.9,0.2\n0.7,0.8\n")
+    assert [task.id for task in source.lifetime.suite.tasks] == ["task-1", "task-2"]
+    assert gem(source)["gem.ACC"] == pytest.approx(0.75)
+    assert gem(source)["gem.FWT"] is None
+    with pytest.raises(Unsupported, match="3 lines of 2 numbers"):
+        read(tmp_path, "0.9,0.2\n0.7,0.8\n0.1,0.1\n")
+
+
+def test_missing_cells_are_missing(tmp_path):
+    text = "after,a,b\na,.5,\nb,-,.75\n"
+    lifetime = read(tmp_path, text).lifetime
+    assert sorted(cell["value"] for cell in cells(lifetime).values()) == [0.5, 0.75]
+    found = gem(read(tmp_path, text))
+    assert found["gem.ACC"] is None
+    assert gem(read(tmp_path, {"R": [[0.5, None], [None, 0.75]]}))["gem.BWT"] is None
+
+
+def test_rows_are_in_the_order_of_learning(tmp_path):
+    lifetime = read(tmp_path, "after,a,b\nb,0.1,0.5\na,0.5,0.4\n").lifetime
+    assert [row["learned"] for row in view(lifetime)["rows"]] == ["b", "a"]
+    assert gem(read(tmp_path, {"R": [[0.1, 0.5], [0.5, 0.4]], "tasks": ["a", "b"],
+                               "order": ["b", "a"]}))["gem.BWT"] == pytest.approx(-0.1)  # fmt: skip
+
+
+def test_a_matrix_that_ends_early_is_incomplete(tmp_path):
+    source = read(tmp_path, "after,a,b,c\na,.5,.1,.1\nb,.4,.6,.1\n")
+    assert not source.lifetime.complete
+    assert source.warnings == ("no row after learning 1 of the tasks",)
+    assert GemMetrics().score(source.lifetime).get("gem.ACC").value is None
+
+
+def test_item_counts_give_intervals_and_kemker(tmp_path):
+    data = {"R": R, "b": B, "n": 100, "agent": "net", "seed": 7, "name": "digits"}
+    source = read(tmp_path, data)
+    assert (source.agent, source.lifetime.seed, source.lifetime.suite.id) == ("net", 7, "digits")
+    cell = cells(source.lifetime)[0, 0]
+    assert cell["n"] == 100
+    assert cell["wilson95"][0] < 0.1 < cell["wilson95"][1]
+    omega = KemkerMetrics(ideal=0.9).score(source.lifetime).get("kemker.Omega_new")
+    assert omega.value == pytest.approx(0.85)
+    assert read(tmp_path, data, agent="other", seed=1).lifetime.seed == 1
+
+
+def test_percent_need_their_range(tmp_path):
+    text = "after,a,b\na,50,10\nb,40,60\n"
+    with pytest.raises(Unsupported, match="accuracy on a after learning a is 50, outside 0 to 1"):
+        read(tmp_path, text)
+    assert gem(read(tmp_path, text, score_range=(0.0, 100.0)))["gem.ACC"] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "has no lines"),
+        ("after,a,b\na,0.5\n", "line 2: 2 cells, line 1 has 3"),
+        ("after,a,b\na,0.5,x\n", "line 2, column b: 'x' is not a number"),
+        ("after,a,b\na,0.5,inf\n", "line 2, column b: an infinite value"),
+        ("after,a,b\nc,0.5,0.5\n", "line 2: 'c' is no column"),
+        ("after,a,b\na,0.5,0.5\na,0.5,0.5\n", "the row a is there twice"),
+        ("after,a,a\na,0.5,0.5\n", "the task a is there twice"),
+        ("after,a,b\nbefore,0.5,0.5\n", "no row of accuracies"),
+        ("after,a,b\na,0.5,0.5\nb,0.5,-0.5\n", "is -0.5, outside 0 to 1"),
+        ('after,a,b\n"a,0.5,0.5\n', "m.csv, line"),
+        ({"r": []}, "unknown key 'r' (did you mean 'R'?)"),
+        ({"R": []}, "R should be a list of lists"),
+        ({"R": [[0.5, 0.5], [0.5]]}, "R, row 1: 1 values for 2 tasks"),
+        ({"R": [[0.5, "x"], [0.5, 0.5]]}, "R, row 0, column 1: 'x' is not a number"),
+        ({"R": [[0.5]], "b": [0.5, 0.5]}, "b: 2 values for 1 tasks"),
+        ({"R": [[0.5]], "n": 0.5}, "n should be a whole number"),
+        ({"R": [[0.5]], "order": ["a", "b"]}, "1 rows of R, but an order of 2"),
+        ('{"R": [[NaN]]}', "NaN is not a number"),
+    ],
+)
+def test_every_fault_is_named(tmp_path, text, words):
+    name = "m.json" if isinstance(text, str) and text.startswith("{") else "m.csv"
+    with pytest.raises(Unsupported) as caught:
+        read(tmp_path, text, name=name)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_text_that_is_no_utf8(tmp_path):
+    (tmp_path / "m.csv").write_bytes(b"after,a\na,\xff\n")
+    with pytest.raises(Unsupported, match=r"m.csv, line 2: not UTF-8"):
+        matrix.read(tmp_path / "m.csv", Options())
