@@ -16,12 +16,13 @@ import gymnasium
 import numpy as np
 
 from l2bench.agent import TaskContext
+from l2bench.batches import SampleLesson
 from l2bench.builtin.catch import CatchEnvironment
 from l2bench.builtin.digits import DigitsEnvironment
 from l2bench.builtin.gym import GymnasiumEnvironment
 from l2bench.environment import Spaces
 from l2bench.evaluation import Episode, LocalPool
-from l2bench.lesson import InteractionLesson, SampleLesson
+from l2bench.interaction import InteractionLesson
 from l2bench.suite import Learning, Task
 
 STEPS = 20_000

@@ -20,10 +20,10 @@ from l2bench.environment import (
     silent,
     task_info,
 )
-from l2bench.errors import UsageError
+from l2bench.errors import UsageError, choices, nearest
 from l2bench.plugins import Registry, make_environment
 from l2bench.scenario import learned_tasks
-from l2bench.suite import Model, Seed, Settings, Suite, judge
+from l2bench.suite import Model, Seed, Settings, Suite, Task, judge
 
 #: Called with a sealed block's row and its tables.
 Observer = Callable[[Mapping[str, Any], Mapping[str, Sequence[Mapping[str, Any]]]], None]
@@ -57,6 +57,26 @@ class Execution(Model):
     @classmethod
     def _absolute(cls, value: Path) -> Path:
         return value.expanduser().absolute()
+
+
+def _check_measure(task: Task, info: TaskInfo) -> None:
+    """Refuse a measure that the task does not have, and episodes that never end."""
+    offered = {info.measure, *info.measures}
+    if "interaction" in info.sources:
+        offered.add("return")
+    if "samples" in info.sources:
+        offered.add("accuracy")
+    if task.measure not in offered:
+        raise UsageError(
+            f"task '{task.id}' ({task.environment}) cannot be measured by '{task.measure}'"
+            f"{nearest(task.measure, offered)}; set measure to one of {choices(offered)}"
+        )
+    acted = info.sources != frozenset({"samples"}) and task.measure != "accuracy"
+    if acted and task.horizon is None and info.horizon is None:
+        raise UsageError(
+            f"episodes of task '{task.id}' ({task.environment}) do not end by themselves; "
+            f"give it a horizon, in steps"
+        )
 
 
 @dataclass
@@ -95,7 +115,8 @@ class Cast:
                 environments[task.environment] = make_environment(registry, task.environment)
             environment = environments[task.environment]
             infos.append(task_info(environment, task))
-        for task in suite.tasks:
+        for task, info in zip(suite.tasks, infos, strict=True):
+            _check_measure(task, info)
             environments[task.environment].check(task)
         settings = judge(agent_class.Settings, agent.settings, f"settings of agent '{name}'")
         observers = tuple(registry.resolve("observers", name) for name in execution.observers)
@@ -159,10 +180,7 @@ class Cast:
 
     def tested_on_samples(self, index: int) -> bool:
         """Return whether a task is evaluated on test samples instead of episodes."""
-        task = self.suite.tasks[index]
-        if task.learning is not None:
-            return task.learning.source == "samples"
-        return self.infos[index].sources == frozenset({"samples"})
+        return self.suite.tasks[index].measure == "accuracy"
 
     def demonstrations(self, index: int) -> Demonstrations:
         """Return a task's demonstrations, made or read once."""

@@ -25,8 +25,10 @@ Observation = Any
 class TaskInfo:
     """What an environment says about one of its tasks without building anything.
 
-    ``sources`` are the ways in which the task can be learned; ``score_range`` the bounds of its
-    measure; ``initial_states`` the number of fixed initial states, None if episodes start from a
+    ``sources`` are the ways in which the task can be learned; ``measure`` what an episode is
+    usually scored by, and ``measures`` what else it can be scored by beside ``return``;
+    ``horizon`` the steps after which episodes end by themselves, None if they may go on for ever;
+    ``initial_states`` the number of fixed initial states, None if episodes start from a
     seed alone; ``step_seconds`` what a step costs on one CPU core, for estimates of time.
     """
 
@@ -34,7 +36,7 @@ class TaskInfo:
     language: str | None = None
     horizon: int | None = None
     measure: str = "success"
-    score_range: tuple[float, float] = (0.0, 1.0)
+    measures: frozenset[str] = frozenset()
     initial_states: int | None = None
     step_seconds: float | None = None
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from l2bench.agent import Acting, Agent, TaskContext
+from l2bench.batches import count_right
 from l2bench.environment import Environment, Observation, Samples
 from l2bench.errors import RunFailed
 from l2bench.lesson import measured
@@ -333,8 +334,8 @@ def test_samples(samples: Samples, context: TaskContext, agent: Agent, episode: 
         inputs = samples.test_inputs[start : start + TEST_BATCH]
         rows = np.arange(len(inputs))
         acting = Acting(context, rows, np.ones(len(rows), dtype=bool), [rng] * len(rows))
-        labels = np.asarray(agent.act(inputs, acting))
-        right += int(np.sum(labels == samples.test_labels[start : start + len(inputs)]))
+        labels = samples.test_labels[start : start + len(inputs)]
+        right += count_right(agent.act(inputs, acting), labels)
     total = len(samples.test_labels)
     seconds = time.perf_counter() - began
     return Outcome(right / total, None, None, total, True, False, seconds)

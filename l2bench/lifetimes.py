@@ -93,7 +93,7 @@ class Run:
         return document_hash("l2bench.agent.v1", self.agent_card.model_dump(mode="json"))
 
     def execute(
-        self, folder: Path, *, resume: bool, progress: Progress, experts: Path | None = None
+        self, folder: Path, *, resume: bool, progress: Progress, experts: Sequence[Path] = ()
     ) -> dict[str, Any]:
         """Run every seed that is not complete yet and return the summary.
 
@@ -112,7 +112,8 @@ class Run:
         total = len(seeds) * (1 + len(tasks))
         ready = {task: self._expert_run(task, _from(progress, at * len(seeds), total))
                  for at, task in enumerate(tasks)}  # fmt: skip
-        given = [(read_bundle(path).suite.tasks[0].id, path) for path in _found(experts)]
+        found = [path for place in experts for path in find_bundles(place)]
+        given = [(read_bundle(path).suite.tasks[0].id, path) for path in found]
         for done, seed in enumerate(seeds):
             if existing.get(seed) and read_bundle(existing[seed]).manifest.status == "complete":
                 continue
@@ -280,10 +281,6 @@ class Run:
             agent=dict(runner.agent.details()),
             execution=execution,
         )
-
-
-def _found(experts: Path | None) -> list[Path]:
-    return find_bundles(experts) if experts else []
 
 
 def _from(progress: Progress, first: int, total: int) -> Progress:

@@ -14,13 +14,16 @@ from typing import Any
 import numpy as np
 
 from l2bench.agent import Acting, Agent, Life
+from l2bench.batches import DemonstrationLesson, SampleLesson
+from l2bench.bundle.lifetime import block_row
 from l2bench.bundle.writer import BundleWriter, now
 from l2bench.cast import Cast
 from l2bench.errors import BudgetExceeded, L2benchError, RunFailed
 from l2bench.evaluation import Episode, LocalPool, Outcome, WorkerPool, test_samples
-from l2bench.lesson import DemonstrationLesson, InteractionLesson, Lesson, SampleLesson
+from l2bench.interaction import InteractionLesson
+from l2bench.lesson import Lesson
 from l2bench.scenario import Block, learning_of, plan
-from l2bench.seeding import derive, generator
+from l2bench.seeding import derive, generator, isolated
 
 #: Called with (blocks done, blocks planned, what is going on, fraction of the work done).
 Report = Callable[[int, int, str, float], None]
@@ -112,23 +115,15 @@ class LifetimeRunner:
         else:
             tables = {"episodes": self._evaluate(block)}
         row = {
-            "block_index": block.index,
-            "kind": block.kind,
-            "role": block.role,
-            "learn_task": block.task,
-            "exposure": block.exposure,
-            "checkpoint": block.stop if block.kind == "learn" else block.checkpoint,
-            "policy_ref": block.policy,
+            **block_row(block),
             "selected_checkpoint": selected,
             "lx_start": first_lx,
             "lx_end": self.totals.lx,
             "env_steps_start": first_step,
             "env_steps_end": self.totals.env_steps,
-            "episodes_planned": block.planned_episodes,
             "episodes_done": len(tables.get("episodes", ())),
             "attempt": 1 + self._discarded,
             "discarded_attempts": self._discarded,
-            "status": "ok",
             "started_at": _microseconds(started),
             "ended_at": _microseconds(now()),
             "wall_s": time.perf_counter() - began,
@@ -150,7 +145,8 @@ class LifetimeRunner:
         task, context = self.cast.suite.tasks[block.task], self.cast.context(block.task)
         with self._blame(f"learning task '{task.id}' (block {block.index})"):
             lesson = self._lesson(block)
-            self.agent.learn(lesson, context)
+            with isolated(derive(self.cast.suite.hash, self.seed, "learning", block.index)):
+                self.agent.learn(lesson, context)
             lesson.close()
         rows: list[Row] = []
         base = self.totals.lx
@@ -187,14 +183,18 @@ class LifetimeRunner:
     def _lesson(self, block: Block) -> Lesson:
         assert block.task is not None
         task, learning = self.cast.suite.tasks[block.task], learning_of(self.cast.suite, block.task)
+        start, stop, amount = block.start, block.stop, block.amount
+        if not self.cast.reveals("boundaries"):
+            start, stop, amount = 0, stop - start, stop - start  # every lesson looks alike
+        learning = learning.model_copy(update={"amount": amount, "every": None, "checkpoints": ()})
         environment = self.cast.environments[task.environment]
         if learning.source == "interaction":
             key = (block.index, block.task)
             return InteractionLesson(
                 environment.make(task),
                 learning,
-                block.start,
-                block.stop,
+                start,
+                stop,
                 horizon=task.horizon,
                 measure=task.measure,
                 seed_of=lambda episode: derive(
@@ -203,9 +203,9 @@ class LifetimeRunner:
             )
         if learning.source == "demonstrations":
             data = self.cast.demonstrations(block.task)
-            return DemonstrationLesson(data, learning, block.start, block.stop)
+            return DemonstrationLesson(data, learning, start, stop)
         data_set = self.cast.samples(block.task)
-        return SampleLesson(data_set, learning, block.start, block.stop, self._predict(block))
+        return SampleLesson(data_set, learning, start, stop, self._predict(block))
 
     def _predict(self, block: Block) -> Callable[[Any], Any]:
         """Return what the agent answers before it is told: test-then-train."""
@@ -292,7 +292,9 @@ class LifetimeRunner:
         """Return checkpoint and state of the latest visit's best evaluation, earliest on ties."""
         best: tuple[float, int, str | None] | None = None
         for sealed in self._curve(task):
-            scores = self.writer.rows("episodes", sealed.block)["score"].to_numpy()
+            scores = self.writer.rows("episodes", sealed.block)["score"].drop_null().to_numpy()
+            if len(scores) == 0:
+                continue  # nothing was measured here
             mean = float(np.mean(scores))
             if best is None or mean > best[0]:
                 best = (mean, sealed.row["checkpoint"], sealed.state)

@@ -10,7 +10,7 @@ from typing import Literal
 from l2bench.seeding import derive, generator
 from l2bench.suite import Learning, Suite
 
-Role = Literal["pretest", "curve", "post", "final", "wake"]
+Role = Literal["pretest", "curve", "post", "wake"]
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,8 @@ class Block:
     learning section); an evaluation block runs ``episodes`` episodes of each of ``tasks``.
     ``task`` of an evaluation block is the task trained most recently (None before the first).
     ``exposure`` counts the visits to the task from 0; ``checkpoint`` is where in the task an
-    evaluation takes place. ``opens`` and ``closes`` name the task that begins before, or is
-    finished before, this block.
+    evaluation takes place. ``amount`` is the budget of the whole visit. ``opens`` and ``closes``
+    name the task that begins before, or is finished before, this block.
     """
 
     index: int
@@ -32,6 +32,7 @@ class Block:
     exposure: int | None
     start: int = 0
     stop: int = 0
+    amount: int = 0
     tasks: tuple[int, ...] = ()
     episodes: int = 0
     checkpoint: int | None = None
@@ -81,6 +82,23 @@ def learning_of(suite: Suite, task: int) -> Learning:
     return learning
 
 
+class _Visits:
+    """Counts the visits to each task."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, int] = {}
+
+    def begin(self, task: int) -> int:
+        """Return how often the task was visited before."""
+        self._seen[task] = self._seen.get(task, -1) + 1
+        return self._seen[task]
+
+    @property
+    def tasks(self) -> tuple[int, ...]:
+        """The tasks seen, in the order in which they were first visited."""
+        return tuple(self._seen)
+
+
 def _sequential(suite: Suite, seed: int) -> list[Block]:
     scenario = suite.scenario
     everything = tuple(range(len(suite.tasks)))
@@ -88,12 +106,12 @@ def _sequential(suite: Suite, seed: int) -> list[Block]:
     blocks: list[Block] = []
     if scenario.pretest:
         blocks.append(_eval("pretest", None, None, everything, scenario.episodes))
-    exposures: dict[int, int] = {}
+    visits = _Visits()
     for task in task_order(suite, seed) * scenario.rounds:
-        exposures[task] = exposures.get(task, -1) + 1
-        blocks += _learn_with_curve(suite, task, exposures[task])
-        tasks = everything if scenario.evaluate == "all" else tuple(exposures)
-        post = _eval("post", task, exposures[task], tasks, scenario.episodes)
+        exposure = visits.begin(task)
+        blocks += _learn_with_curve(suite, task, exposure)
+        tasks = everything if scenario.evaluate == "all" else visits.tasks
+        post = _eval("post", task, exposure, tasks, scenario.episodes)
         stop = learning_of(suite, task).amount
         blocks.append(replace(post, checkpoint=stop, policy=policy))
     return blocks
@@ -106,7 +124,7 @@ def _learn_with_curve(suite: Suite, task: int, exposure: int) -> list[Block]:
     for start, stop in _segments(learning):
         if start in learning.checkpoints:
             blocks.append(_curve(task, exposure, start, episodes))
-        blocks.append(_learn(task, exposure, start, stop))
+        blocks.append(_learn(task, exposure, learning.amount, start, stop))
     if learning.amount in learning.checkpoints:
         blocks.append(_curve(task, exposure, learning.amount, episodes))
     return blocks
@@ -118,39 +136,41 @@ def _segments(learning: Learning) -> list[tuple[int, int]]:
 
 
 def _interleaved(suite: Suite, seed: int) -> list[Block]:
-    scenario = suite.scenario
+    episodes = suite.scenario.episodes
     everything = tuple(range(len(suite.tasks)))
-    order = task_order(suite, seed)
-    blocks = [_eval("pretest", None, None, everything, scenario.episodes)]
-    for exposure in range(scenario.rounds):
-        for task in order:
-            blocks.append(_learn(task, exposure, 0, learning_of(suite, task).amount))
-            blocks.append(_eval("post", task, exposure, everything, scenario.episodes))
+    blocks = [_eval("pretest", None, None, everything, episodes)]
+    visits = _Visits()
+    for task in task_order(suite, seed) * suite.scenario.rounds:
+        exposure, amount = visits.begin(task), learning_of(suite, task).amount
+        blocks.append(_learn(task, exposure, amount, 0, amount))
+        blocks.append(_eval("post", task, exposure, everything, episodes))
     return blocks
 
 
 def _written(suite: Suite) -> list[Block]:
     blocks: list[Block] = []
-    exposures: dict[int, int] = {}
-    current: int | None = None
+    visits = _Visits()
+    task: int | None = None
+    exposure: int | None = None
     for written in suite.scenario.blocks:
         if written.learn is not None:
-            current = suite.index(written.learn)
-            exposures[current] = exposures.get(current, -1) + 1
-            amount = written.amount or learning_of(suite, current).amount
-            blocks.append(_learn(current, exposures[current], 0, amount))
+            task = suite.index(written.learn)
+            exposure = visits.begin(task)
+            amount = written.amount or learning_of(suite, task).amount
+            blocks.append(_learn(task, exposure, amount, 0, amount))
             continue
         named = written.evaluate if isinstance(written.evaluate, tuple) else None
         tasks = tuple(suite.index(n) for n in named) if named else tuple(range(len(suite.tasks)))
-        role: Role = "pretest" if current is None else "post"
-        exposure = None if current is None else exposures[current]
-        blocks.append(_eval(role, current, exposure, tasks, suite.scenario.episodes))
+        role: Role = "pretest" if task is None else "post"
+        blocks.append(_eval(role, task, exposure, tasks, suite.scenario.episodes))
     return blocks
 
 
-def _learn(task: int, exposure: int, start: int, stop: int) -> Block:
+def _learn(task: int, exposure: int, amount: int, start: int, stop: int) -> Block:
     opens = task if start == 0 else None
-    return Block(0, "learn", "wake", task, exposure, start=start, stop=stop, opens=opens)
+    return Block(
+        0, "learn", "wake", task, exposure, start=start, stop=stop, amount=amount, opens=opens
+    )
 
 
 def _curve(task: int, exposure: int, checkpoint: int, episodes: int) -> Block:

@@ -80,13 +80,18 @@ class Learning(Model):
     @model_validator(mode="before")
     @classmethod
     def _fill_checkpoints(cls, data: Any) -> Any:
-        if isinstance(data, Mapping) and data.get("every") and not data.get("checkpoints"):
-            every, amount = int(data["every"]), int(data.get("amount", 0))
+        if isinstance(data, Mapping) and isinstance(data.get("every"), int) and data["every"] > 0:
+            every, amount = data["every"], data.get("amount")
+            if not isinstance(amount, int):
+                return data
             if amount % every:
                 raise ValueError(f"every ({every}) must divide amount ({amount})")
             if amount // every > MOST_CHECKPOINTS:
                 raise ValueError(f"more than {MOST_CHECKPOINTS} checkpoints; raise every ({every})")
-            return {**data, "checkpoints": tuple(range(0, amount + 1, every))}
+            checkpoints = tuple(range(0, amount + 1, every))
+            if data.get("checkpoints") and tuple(data["checkpoints"]) != checkpoints:
+                raise ValueError("give either every or checkpoints, not both")
+            return {**data, "checkpoints": checkpoints}
         return data
 
     @model_validator(mode="after")
@@ -126,6 +131,23 @@ class Task(Model):
         if not value[0] < value[1]:
             raise ValueError(f"score_range must ascend, got {list(value)}")
         return value
+
+    @model_validator(mode="after")
+    def _check(self) -> Task:
+        if self.measure in ("success", "accuracy") and self.score_range != (0.0, 1.0):
+            raise ValueError(f"the score_range of {self.measure} is [0, 1]")
+        sampled = self.learning is not None and self.learning.source == "samples"
+        if sampled and self.measure != "accuracy":
+            raise ValueError("a task learned from samples is measured by accuracy")
+        return self
+
+
+#: Keys of a scenario that its kind has no use for.
+IGNORED: Mapping[str, tuple[str, ...]] = {
+    "sequential": (),
+    "interleaved": ("keep", "evaluate", "pretest", "checkpoint_episodes"),
+    "blocks": ("order", "rounds", "keep", "evaluate", "pretest", "checkpoint_episodes"),
+}
 
 
 class WrittenBlock(Model):
@@ -171,6 +193,9 @@ class Scenario(Model):
     def _check(self) -> Scenario:
         if (self.kind == "blocks") != bool(self.blocks):
             raise ValueError("blocks belong to scenarios of kind 'blocks', and those need some")
+        for key in IGNORED[self.kind]:
+            if getattr(self, key) != type(self).model_fields[key].default:
+                raise ValueError(f"'{key}' means nothing in a scenario of kind '{self.kind}'")
         return self
 
 
@@ -205,8 +230,12 @@ class Suite(Model):
                     f"unknown task '{name}'{nearest(name, ids)}; this suite has {choices(ids)}"
                 )
         for task in self.tasks:
-            if task.learning is None and task.id in self._learned_tasks():
+            if task.id not in self._learned_tasks():
+                continue
+            if task.learning is None:
                 raise ValueError(f"task '{task.id}' is learned but has no learning section")
+            if self.scenario.keep == "best" and not task.learning.checkpoints:
+                raise ValueError(f"keep: best needs checkpoints, and task '{task.id}' has none")
         return self
 
     def _named_tasks(self) -> Iterator[str]:

@@ -36,15 +36,22 @@ def probe_suite(
                 "environment": "l2bench/probe",
                 "task": f"probe_{number}",
                 "horizon": 1,
+                "measure": "accuracy" if source == "samples" else "success",
                 "learning": learning,
             }
             for number in range(1, tasks + 1)
         ],
-        "scenario": {"kind": "sequential", "episodes": 5, **(scenario or {})},
+        "scenario": _scenario(every, scenario or {}),
         "seeds": [0],
         **more,
     }
     return judge(Suite, data, "probe suite")
+
+
+def _scenario(every: int | None, given: dict[str, Any]) -> dict[str, Any]:
+    kind = given.get("kind", "sequential")
+    best = {"keep": "best"} if every and kind == "sequential" else {}
+    return {"kind": kind, "episodes": 5, **best, **given}
 
 
 def run_suite(

@@ -99,7 +99,7 @@ def test_ready_experts_are_taken(registry, cli, run, tmp_path, monkeypatch):
     for path in (run.parent / "data" / "experts").glob("*/*__s0__*.l2b"):
         shutil.copytree(path, ready / path.name)
     code, _, errors = cli(
-        "run", suite, "agent=tabular", "execution.seeds=[0]", "--experts", ready, "-o", "out"
+        "run", suite, "agent=tabular", "execution.seeds=[0]", "--expert", ready, "-o", "out"
     )
     assert code == 0, errors
     assert not (tmp_path / "l2bench-data").exists()

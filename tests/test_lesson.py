@@ -9,9 +9,10 @@ from gymnasium.spaces import Box, Discrete
 from hypothesis import given
 from hypothesis import strategies as st
 
+from l2bench.batches import DemonstrationLesson, SampleLesson
 from l2bench.environment import Demonstrations, Samples
 from l2bench.errors import BudgetExceeded, RunFailed
-from l2bench.lesson import DemonstrationLesson, InteractionLesson, SampleLesson
+from l2bench.interaction import InteractionLesson
 from l2bench.suite import Learning
 
 
@@ -216,3 +217,49 @@ def test_test_then_train_asks_before_it_tells():
     for batch in lesson.batches(2, np.random.default_rng(0)):
         told += list(batch.inputs[:, 0])
     assert [e.score for e in lesson.experiences] == [0.7]
+
+
+def test_leaving_the_batches_and_asking_again_gains_nothing():
+    learning = Learning(source="samples", unit="samples", amount=10, test_then_train=True)
+    lesson = SampleLesson(samples(), learning, 0, 10, lambda inputs: inputs[:, 0] % 2)
+    handed = 0
+    for _ in range(100):
+        for batch in lesson.batches(3, np.random.default_rng(0)):
+            handed += len(batch.labels)
+            break
+    lesson.close()
+    assert handed == 10
+    assert [e.score for e in lesson.experiences] == [1.0] * 4
+    learning = Learning(source="demonstrations", unit="epochs", amount=2)
+    lesson = DemonstrationLesson(demonstrations(), learning, 0, 2)
+    handed = 0
+    for _ in range(100):
+        for batch in lesson.batches(4, np.random.default_rng(0)):
+            handed += len(batch.actions)
+            break
+    lesson.close()
+    assert handed == 20
+    assert [e.length for e in lesson.experiences] == [10, 10]
+
+
+def test_success_does_not_leak_into_the_next_window():
+    class Once(Count):
+        def step(self, action):
+            observation, reward, *_ = super().step(action)
+            return observation, reward, False, False, {"success": self.at == 2}
+
+    lesson = interact(Once(None, success=True), "steps", 9, experience=3)
+    assert [e.success for e in lesson.experiences] == [True, False, False]
+
+
+def test_an_episode_without_a_step_leaves_no_row():
+    learning = Learning(source="interaction", unit="steps", amount=2)
+    lesson = InteractionLesson(
+        Count(5), learning, 0, 2, horizon=None, measure="return", seed_of=int
+    )
+    for _ in range(4):
+        lesson.reset()
+    lesson.step(0)
+    lesson.step(0)
+    lesson.close()
+    assert rows(lesson) == [(2, 2, "incomplete")]

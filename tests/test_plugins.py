@@ -141,7 +141,7 @@ class Coin(gymnasium.Env):
 
 class Coins(Environment):
     def tasks(self):
-        return {"coin": TaskInfo(frozenset({"interaction"}))}
+        return {"coin": TaskInfo(frozenset({"interaction"}), horizon=1)}
 
     def make(self, task):
         return Coin()

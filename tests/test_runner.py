@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import ClassVar
 
 import numpy as np
@@ -12,7 +13,7 @@ from l2bench.agent import Agent
 from l2bench.bundle.reader import find_bundles, read_bundle
 from l2bench.cast import AgentSpec, Cast, Execution
 from l2bench.errors import RunFailed, Unsupported, UsageError
-from l2bench.lesson import InteractionLesson
+from l2bench.interaction import InteractionLesson
 from l2bench.plugins import Registry
 
 SOURCES = {"interaction": "episodes", "demonstrations": "epochs", "samples": "epochs"}
@@ -137,7 +138,7 @@ def test_split_digits_are_learned_and_forgotten(registry, tmp_path):
         for pair in ("01", "23", "45")
     ]  # fmt: skip
     data = {"id": "digits", "version": "1", "title": "d", "tasks": tasks, "seeds": [0],
-            "scenario": {"kind": "sequential", "episodes": 1}}  # fmt: skip
+            "scenario": {"kind": "sequential", "episodes": 1, "keep": "best"}}  # fmt: skip
     scores = run_suite(registry, judge(Suite, data, "d"), "linear", tmp_path / "run")
     for curve in scores["curves"]:
         assert curve["points"][0]["value"] < 0.7
@@ -307,7 +308,8 @@ def test_environments_that_draw_from_global_generators_do_not_depend_on_the_agen
         suite = suite.model_copy(update={"tasks": tuple(tasks)})
         folder = tmp_path / agent.__name__
         run_suite(stubbed(agent, leaky=LeakyEnvironment), suite, "stub", folder)
-        results.append(scores_in(folder)["curves"])
+        lifetime = read_bundle(find_bundles(folder)[0]).lifetime
+        results.append((scores_in(folder)["curves"], lifetime.learning["score"].to_pylist()))
     assert results[0] == results[1]
 
 
@@ -348,3 +350,107 @@ def test_the_lesson_is_of_the_source_the_suite_names(tmp_path):
 
     run_suite(stubbed(Curious), probe_suite(1, every=None), "stub", tmp_path / "run")
     assert kinds == [InteractionLesson]
+
+
+def test_one_unmeasured_episode_does_not_decide_the_best_checkpoint(tmp_path):
+    """At checkpoint 0 one of two episodes has no score and the other fails; later all succeed."""
+    from l2bench.builtin.probe import Probe, ProbeEnvironment
+
+    class Partial(Probe):
+        resets = 0
+
+        def reset(self, *, seed=None, options=None):
+            self.resets += 1
+            return super().reset(seed=seed, options=options)
+
+        def step(self, action):
+            observation, reward, terminated, truncated, info = super().step(action)
+            info = {"rate": float("nan") if self.resets == 1 else reward}
+            return observation, reward, terminated, truncated, info
+
+    class PartialEnvironment(ProbeEnvironment):
+        def tasks(self):
+            return {
+                name: dataclasses.replace(info, measures=frozenset({"rate"}))
+                for name, info in super().tasks().items()
+            }
+
+        def make(self, task):
+            return Partial()
+
+    class LateRight(Stub):
+        def act(self, observations, acting):
+            return (
+                np.argmax(observations, axis=1) if self.state else 3 - np.zeros(len(observations))
+            )
+
+        def learn(self, lesson, task):
+            super().learn(lesson, task)
+            self.state = 1
+
+        def save(self, folder):
+            (folder / "state").write_text(str(self.state))
+
+        def load(self, folder):
+            self.state = int((folder / "state").read_text())
+
+    suite = probe_suite(1, scenario={"episodes": 2})
+    task = suite.tasks[0].model_copy(update={"environment": "l2bench/partial", "measure": "rate"})
+    suite = suite.model_copy(update={"tasks": (task,)})
+    run_suite(stubbed(LateRight, partial=PartialEnvironment), suite, "stub", tmp_path / "run")
+    blocks = read_bundle(find_bundles(tmp_path / "run")[0]).lifetime.blocks.to_pylist()
+    assert [b["selected_checkpoint"] for b in blocks if b["role"] == "post"] == [2]
+
+
+def test_hidden_boundaries_are_hidden_in_the_lessons_too(tmp_path):
+    seen = []
+
+    class Watchful(Stub):
+        def learn(self, lesson, task):
+            seen.append((lesson.start, lesson.stop, lesson.learning.amount, lesson.progress))
+            super().learn(lesson, task)
+
+    suite = probe_suite(2, scenario={"reveal": []})
+    run_suite(stubbed(Watchful), suite, "stub", tmp_path / "run")
+    assert seen == [(0, 2, 2, 0.0)] * 4
+
+
+def test_a_written_blocks_own_amount_is_the_lessons(tmp_path):
+    ends = []
+
+    class Watchful(Stub):
+        def learn(self, lesson, task):
+            super().learn(lesson, task)
+            ends.append((lesson.stop, lesson.learning.amount, lesson.progress))
+
+    blocks = [{"learn": "task-1", "amount": 8}, {"evaluate": "all"}]
+    suite = probe_suite(1, every=None, scenario={"kind": "blocks", "blocks": blocks})
+    run_suite(stubbed(Watchful), suite, "stub", tmp_path / "run")
+    assert ends == [(8, 8, 1.0)]
+
+
+def test_labels_of_the_wrong_shape_are_refused(tmp_path):
+    class Tall(Stub):
+        sources: ClassVar = frozenset({"samples"})
+
+        def act(self, observations, acting):
+            return np.zeros((len(observations), 1), dtype=int)
+
+    suite = probe_suite(1, source="samples", unit="epochs")
+    assert "shape (20, 1) for 20 inputs" in failure(stubbed(Tall), tmp_path / "run", suite)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"measure": "catch_rat"}, "did you mean 'catch_rate'"),
+        ({"measure": "success"}, "cannot be measured by 'success'"),
+        ({"horizon": None}, "give it a horizon"),
+    ],
+)
+def test_tasks_that_could_never_be_scored_are_refused(registry, change, words):
+    suite = catch_suite(amount=10, horizon=5)
+    task = suite.tasks[0].model_copy(update=change)
+    suite = suite.model_copy(update={"tasks": (task,)})
+    with pytest.raises(UsageError, match=words):
+        Cast.gather(registry, suite, AgentSpec(name="random"), Execution())

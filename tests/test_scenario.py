@@ -54,12 +54,21 @@ def test_written_blocks_are_taken_as_they_stand():
     planned = plan(suite, 0)
     assert shape(planned) == ["pretest[1]", "L0:0-2", "L0:0-4", "post[0, 1]"]
     assert [b.closes for b in planned] == [None, None, 0, 0]
+    assert [b.amount for b in planned] == [0, 2, 4, 0]
+    assert [b.exposure for b in planned] == [None, 0, 1, 1]
+
+
+def test_a_task_that_comes_back_counts_its_visits_in_every_kind_of_scenario():
+    order = ["task-1", "task-2", "task-1"]
+    suite = probe_suite(2, every=None, scenario={"kind": "interleaved", "order": order})
+    assert [b.exposure for b in plan(suite, 0) if b.kind == "learn"] == [0, 0, 1]
 
 
 def test_best_is_kept_only_where_the_suite_says_so():
     kept = plan(probe_suite(1, scenario={"keep": "best"}), 0)
     assert [b.policy for b in kept if b.role == "post"] == ["best"]
-    assert {b.policy for b in plan(probe_suite(1), 0)} == {"current"}
+    last = plan(probe_suite(1, scenario={"keep": "last"}), 0)
+    assert {b.policy for b in last} == {"current"}
 
 
 def test_a_shuffled_order_depends_on_the_seed_alone():
@@ -82,11 +91,12 @@ def test_a_task_may_come_back():
     every=st.sampled_from([None, 1, 2, 4]),
     pretest=st.booleans(),
     evaluate=st.sampled_from(["seen", "all"]),
-    keep=st.sampled_from(["last", "best"]),
+    best=st.booleans(),
 )
 def test_every_plan_spends_the_budget_exactly_and_closes_what_it_opens(
-    tasks, rounds, every, pretest, evaluate, keep
+    tasks, rounds, every, pretest, evaluate, best
 ):
+    keep = "best" if best and every else "last"
     scenario = {"rounds": rounds, "pretest": pretest, "evaluate": evaluate, "keep": keep}
     blocks = plan(probe_suite(tasks, every=every, scenario=scenario), 0)
     learned = [b for b in blocks if b.kind == "learn"]

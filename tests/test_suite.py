@@ -62,8 +62,9 @@ def test_unknown_task_in_the_order_names_the_nearest(data):
         ("tasks.0.id", "../etc", "tasks.0.id"),
         ("tasks.0.score_range", [1.0, 0.0], "score_range must ascend"),
         ("tasks.0.learning.unit", "epochs", "metered in steps or episodes, not epochs"),
-        ("tasks.0.learning.checkpoints", [2, 1], "checkpoints must ascend"),
-        ("tasks.0.learning.checkpoints", [99], "beyond amount"),
+        ("tasks.0.learning.checkpoints", [0, 4], "either every or checkpoints"),
+        ("tasks.0.score_range", [0.0, 2.0], "score_range of success is [0, 1]"),
+        ("scenario.blocks", [{"learn": "task-1"}], "blocks belong to"),
         ("tasks.0.learning", None, "is learned but has no learning section"),
         ("scenario.kind", "blocks", "blocks belong to scenarios of kind 'blocks'"),
         ("scenario.kind", "sequentiel", "sequential"),
@@ -77,6 +78,38 @@ def test_refusals_name_what_is_wrong(data, path, new, words):
 def test_every_expands_to_the_checkpoints():
     learning = Learning(source="demonstrations", unit="epochs", amount=50, every=5)
     assert learning.checkpoints == tuple(range(0, 51, 5))
+
+
+@pytest.mark.parametrize(
+    ("checkpoints", "words"), [([2, 1], "must ascend"), ([9], "beyond amount 4")]
+)
+def test_checkpoints_lie_in_order_within_the_amount(checkpoints, words):
+    learning = {"source": "samples", "unit": "epochs", "amount": 4, "checkpoints": checkpoints}
+    with pytest.raises(UsageError, match=words):
+        judge(Learning, learning, "x")
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "new"),
+    [
+        ("interleaved", "keep", "best"),
+        ("interleaved", "pretest", True),
+        ("blocks", "rounds", 2),
+        ("blocks", "order", "shuffled"),
+        ("blocks", "evaluate", "all"),
+    ],
+)
+def test_what_a_kind_of_scenario_would_ignore_is_refused(kind, key, new):
+    scenario = {"kind": kind, key: new}
+    if kind == "blocks":
+        scenario["blocks"] = [{"learn": "task-1"}, {"evaluate": "all"}]
+    with pytest.raises(UsageError, match=f"'{key}' means nothing"):
+        probe_suite(1, every=None, scenario=scenario)
+
+
+def test_keeping_the_best_needs_checkpoints():
+    with pytest.raises(UsageError, match="keep: best needs checkpoints"):
+        probe_suite(1, every=None, scenario={"keep": "best"})
 
 
 def test_every_must_divide_the_amount():
@@ -96,7 +129,7 @@ def test_title_stays_out_of_the_hash_and_everything_else_is_in_it(data):
 def test_the_hash_is_stable_over_releases():
     """A golden value: it moves only when the resolved form of a suite changes."""
     assert probe_suite().hash == (
-        "sha256:17f841de878ed5a72aeca0739c52aef1ea81033516c4f28167c88208bd1a10ee"
+        "sha256:5d81faeff21f4ceec67036d3edfe3c53a83b13e56e68dbb9b675c274a32cdb90"
     )
 
 

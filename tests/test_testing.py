@@ -24,6 +24,8 @@ LEARNING = {
 
 def task(environment: str, name: str, source: str | None = None, **more) -> Task:
     learning = LEARNING[source] if source else None
+    if source == "samples":
+        more["measure"] = "accuracy"
     return Task(id="t", environment=environment, task=name, learning=learning, **more)
 
 

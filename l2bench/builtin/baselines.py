@@ -10,7 +10,8 @@ from gymnasium.spaces import Discrete, Space
 
 from l2bench.agent import Acting, Agent, AgentSettings, Life, TaskContext
 from l2bench.environment import Observation
-from l2bench.lesson import InteractionLesson, Lesson
+from l2bench.interaction import InteractionLesson
+from l2bench.lesson import Lesson
 from l2bench.seeding import generator
 from l2bench.suite import Source
 

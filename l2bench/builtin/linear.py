@@ -12,9 +12,10 @@ from gymnasium.spaces import Box, Discrete
 from pydantic import Field
 
 from l2bench.agent import Acting, Agent, AgentSettings, Life, TaskContext
+from l2bench.batches import SampleLesson
 from l2bench.environment import Observation
 from l2bench.errors import UsageError
-from l2bench.lesson import Lesson, SampleLesson
+from l2bench.lesson import Lesson
 from l2bench.seeding import generator, pack, unpack
 from l2bench.suite import Source
 

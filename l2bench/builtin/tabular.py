@@ -14,7 +14,8 @@ from pydantic import Field
 from l2bench.agent import Acting, Agent, AgentSettings, Life, TaskContext
 from l2bench.environment import Observation
 from l2bench.errors import UsageError
-from l2bench.lesson import InteractionLesson, Lesson
+from l2bench.interaction import InteractionLesson
+from l2bench.lesson import Lesson
 from l2bench.seeding import generator, pack, unpack
 from l2bench.suite import Source
 

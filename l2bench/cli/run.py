@@ -34,9 +34,11 @@ from l2bench.plugins import Registry
 )
 @click.option("--resume", is_flag=True, help="Go on with what is unfinished in the folder -o.")
 @click.option(
-    "--experts",
+    "--expert",
+    "experts",
+    multiple=True,
     type=click.Path(path_type=Path),
-    help="Ready single-task experts (a folder of bundles) instead of running them.",
+    help="Ready single-task experts, a bundle or a folder of them, instead of running them.",
 )
 @click.option("--dry-run", is_flag=True, help="Show plan and time estimate; run nothing.")
 @as_json
@@ -45,7 +47,7 @@ def run(
     overrides: tuple[str, ...],
     out: Path | None,
     resume: bool,
-    experts: Path | None,
+    experts: tuple[Path, ...],
     dry_run: bool,
     as_json: bool,
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -78,7 +79,7 @@ def lifetime_of(
     return Lifetime(
         suite,
         seed,
-        _blocks(groups, member, learned),
+        _blocks(groups, member, learned, _times(log, member)),
         _part("episodes", at, numbering, coded, extra),
         _part("learning", learned, numbering, coded, {"lx_index": np.arange(len(learned))}),
         complete=complete,
@@ -170,7 +171,35 @@ def _groups(rows: Ordered) -> tuple[list[_Group], IntArray]:
     return groups, member
 
 
-def _blocks(groups: Sequence[_Group], member: IntArray, learned: IntArray) -> pa.Table:
+def _times(log: pa.Table, member: IntArray) -> list[tuple[datetime | None, datetime | None]]:
+    """Return when each block began and ended, as far as the log says."""
+    if "timestamp" not in log.column_names:
+        return [(None, None)] * (int(member.max()) + 1)
+    order = np.argsort(member, kind="stable")
+    starts = np.flatnonzero(np.diff(member[order], prepend=-1))
+    ends = np.append(starts[1:], len(order)) - 1
+    first, last = (log["timestamp"].take(pa.array(order[at])).to_pylist() for at in (starts, ends))
+    return [(_time(begun), _time(over)) for begun, over in zip(first, last, strict=True)]
+
+
+def _time(text: str | None) -> datetime | None:
+    """Return a time in the form of the logger, which names no time zone."""
+    try:
+        return (
+            None
+            if text is None
+            else datetime.strptime(text, "%Y%m%dT%H%M%S.%f").replace(tzinfo=UTC)
+        )
+    except ValueError:
+        return None
+
+
+def _blocks(
+    groups: Sequence[_Group],
+    member: IntArray,
+    learned: IntArray,
+    times: Sequence[tuple[datetime | None, datetime | None]],
+) -> pa.Table:
     """Return the blocks table; ``learned`` are the learning rows in order."""
     of = member[learned]
     position = np.arange(len(of))
@@ -204,6 +233,8 @@ def _blocks(groups: Sequence[_Group], member: IntArray, learned: IntArray) -> pa
                 "attempt": 1,
                 "discarded_attempts": 0,
                 "status": "ok",
+                "started_at": times[index][0],
+                "ended_at": times[index][1],
             }
         )
     return table("blocks", rows)
@@ -227,7 +258,7 @@ def _suite(
             environment="import/l2logger",
             task=task,
             variant=task.partition("_")[2] or None,
-            measure=measure,
+            measure=measure if ranges[index] == (0.0, 1.0) else _own_name(measure),
             score_range=ranges[index],
             learning=_learning(amounts.get(index)),
         )
@@ -240,13 +271,17 @@ def _suite(
         tasks=tuple(tasks),
         scenario=Scenario(
             kind="blocks",
-            evaluate="all",
             episodes=1,
             blocks=tuple(_written(group, tasks) for group in groups),
         ),
         seeds=(0,),
         metrics=("l2bench/l2m", "l2bench/l2metrics"),
     )
+
+
+def _own_name(measure: str) -> str:
+    """Return the name of a measure that has a range of its own, so it is no fraction."""
+    return f"{measure}_score" if measure in ("accuracy", "success") else measure
 
 
 def _learning(amount: int | None) -> Learning | None:

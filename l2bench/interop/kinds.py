@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from l2bench.bundle.lifetime import Lifetime
 from l2bench.bundle.reader import SUFFIX, Bundle, find_bundles, read_bundle
-from l2bench.errors import RunFailed, UsageError, choices, nearest
+from l2bench.errors import RunFailed, Unsupported, UsageError, choices, nearest
 from l2bench.interop import avalanche, continual_world, l2logger, libero, matrix
 from l2bench.interop.source import Imported, Options, Source, imported
 from l2bench.plugins import Registry
@@ -111,11 +113,20 @@ def open_source(
     """
     if not path.exists():
         raise UsageError(f"{path} does not exist")
-    source = chosen.read(path, options)
+    source = _read(chosen, path, options)
     companions = open_experts(registry, experts, source.lifetime, chosen.kind, options)
     lives = [bundle.lifetime for bundle in companions]
     sets = metric_sets(registry, metrics or source.lifetime.suite.metrics, lives)
     return imported(source, path.resolve().name, sets, companions)
+
+
+def _read(chosen: Importer, path: Path, options: Options) -> Source:
+    try:
+        return chosen.read(path, options)
+    except ValidationError as error:  # what no importer foresaw, but the suite model refuses
+        fault = error.errors()[0]
+        where = ".".join(str(part) for part in fault["loc"])
+        raise Unsupported(f"{path} makes no suite: {where} {fault['msg']}") from None
 
 
 def open_experts(
@@ -138,7 +149,7 @@ def open_experts(
             continue
         fits = kind is not None and IMPORTERS[kind].matches(path)
         chosen = IMPORTERS[kind] if kind and fits else detect(path)
-        found.append(imported(chosen.read(path, plain), path.resolve().name))
+        found.append(imported(_read(chosen, path, plain), path.resolve().name))
     repeated = [copy for bundle in found for copy in _copies(bundle, learner)]
     return [*found, *repeated]
 

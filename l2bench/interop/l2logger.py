@@ -15,7 +15,7 @@ from l2bench.bundle.files import read_json
 from l2bench.bundle.lifetime import Lifetime
 from l2bench.errors import Unsupported, UsageError, choices, nearest
 from l2bench.interop.experiences import lifetime_of
-from l2bench.interop.source import Options, Source
+from l2bench.interop.source import Options, Source, words
 from l2bench.interop.text import MISSING, cells, check_header, whole_lines
 from l2bench.metrics.l2m_log import BoolArray, IntArray, read_log
 
@@ -53,56 +53,67 @@ def read(path: Path, options: Options) -> Source:
         raise Unsupported(f"{folder} has no data-log.tsv below it")
     declared = _declared(folder)
     measure = _measure(folder, files, declared, options)
-    parts, starts, used, warnings = [], [], [], []
-    total = 0
-    for file in files:
-        part, warning = _read_file(file, str(file.relative_to(folder)), measure)
-        warnings += [warning] if warning else []
-        if part is not None and part.num_rows:
-            parts.append(part)
-            used.append(str(file.relative_to(folder)))
-            starts.append(total)
-            total += part.num_rows
-    if not parts:
-        raise Unsupported(f"{folder}: no row in {len(files)} data-log.tsv files")
-    rows = _Rows(pa.concat_tables(parts, promote_options="default"), tuple(used), np.array(starts))
-    return _source(rows, folder, files, measure, declared, tuple(warnings), options)
-
-
-def _source(
-    rows: _Rows,
-    folder: Path,
-    files: Sequence[Path],
-    measure: str,
-    declared: Sequence[str] | None,
-    torn: tuple[str, ...],
-    options: Options,
-) -> Source:
-    table = rows.filled()
-    order, numbers, counter = _numbered(table, rows)
-    ordered = table.set_column(
-        table.column_names.index("exp_num"), "exp_num", pa.array(numbers)
-    ).take(pa.array(order))
+    table, places, torn = _gather(folder, files, measure)
+    order, numbers, counter = _numbered(table, places)
+    if counter != "lifetime":
+        at = table.column_names.index("exp_num")
+        table = table.set_column(at, "exp_num", pa.array(numbers))
+    if (np.diff(order) < 0).any():
+        table = table.take(pa.array(order)).combine_chunks()
     log = read_log(
-        ordered, measure=measure, name=folder.name, where=lambda row: rows.where(int(order[row]))
+        table, measure=measure, name=folder.name, where=lambda row: places.where(int(order[row]))
     )
-    lifetime = lifetime_of(ordered, folder.name, measure, options, complete=not torn)
+    lifetime = lifetime_of(table, folder.name, measure, options, complete=not torn)
+    warnings = [*torn, *log.warnings, *_assumed(lifetime, options)]
     settings: dict[str, Any] = {"measure": measure, "experience_counter": counter}
-    warnings = [*torn, *log.warnings]
     if log.dropped:
         settings["dropped_rows"] = log.dropped
         warnings.append(f"{log.dropped} rows are incomplete or have no value; they do not count")
     if declared is None:
         warnings.append("logger_info.json is missing")
-    warnings += _assumed(lifetime, options)
-    return Source(
-        KIND,
-        lifetime,
-        tuple(files),
-        agent=options.agent or "imported",
-        settings=settings,
-        warnings=tuple(warnings),
-    )
+    agent = options.agent or "imported"
+    return Source(KIND, lifetime, tuple(files), agent, settings, tuple(warnings))
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Which file each row comes from: the row at which each file starts."""
+
+    files: tuple[str, ...]
+    starts: IntArray
+
+    def where(self, row: int) -> str:
+        """Return the file and line of a row."""
+        at = int(np.searchsorted(self.starts, row, side="right")) - 1
+        return f"{self.files[at]}, line {row - int(self.starts[at]) + 2}"
+
+    def same_file(self, rows: int) -> BoolArray:
+        """Return for each row but the first whether it follows one of the same file."""
+        same = np.ones(rows, dtype=bool)
+        same[self.starts] = False
+        result: BoolArray = same[1:]
+        return result
+
+
+def _gather(
+    folder: Path, files: Sequence[Path], measure: str
+) -> tuple[pa.Table, _Places, tuple[str, ...]]:
+    """Return all rows in the order of the files, their places, and what was torn."""
+    parts, starts, used, torn = [], [], [], []
+    total = 0
+    for file in files:
+        name = str(file.relative_to(folder))
+        part, warning = _read_file(file, name, measure)
+        torn += [warning] if warning else []
+        if part is not None and part.num_rows:
+            parts.append(part)
+            used.append(name)
+            starts.append(total)
+            total += part.num_rows
+    if not parts:
+        raise Unsupported(f"{folder}: no row in {len(files)} data-log.tsv files")
+    whole = pa.concat_tables(parts, promote_options="default").unify_dictionaries()
+    return whole.combine_chunks(), _Places(tuple(used), np.array(starts)), tuple(torn)
 
 
 def _assumed(lifetime: Lifetime, options: Options) -> list[str]:
@@ -116,44 +127,6 @@ def _assumed(lifetime: Lifetime, options: Options) -> list[str]:
         f"the log does not say its smallest and largest score; {ends}{more} is assumed, set it "
         f"with --range"
     ]
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """All rows of a log in the order of its files, and which file each comes from."""
-
-    table: pa.Table
-    files: tuple[str, ...]
-    starts: IntArray
-
-    def where(self, row: int) -> str:
-        """Return the file and line of a row."""
-        at = self.file(row)
-        return f"{self.files[at]}, line {row - int(self.starts[at]) + 2}"
-
-    def file(self, row: int) -> int:
-        """Return the position of the file that a row comes from."""
-        return int(np.searchsorted(self.starts, row, side="right")) - 1
-
-    def same_file(self) -> BoolArray:
-        """Return for each row but the first whether it follows one of the same file."""
-        same = np.ones(self.table.num_rows, dtype=bool)
-        same[self.starts] = False
-        result: BoolArray = same[1:]
-        return result
-
-    def filled(self) -> pa.Table:
-        """Return the table with the columns that a log may lack."""
-        table = self.table
-        for column, word in (
-            ("worker_id", "worker-default"),
-            ("block_subtype", "wake"),
-            ("exp_status", "complete"),
-        ):
-            if column not in table.column_names:
-                codes = pa.array(np.zeros(table.num_rows, dtype=np.int32))
-                table = table.append_column(column, pa.DictionaryArray.from_arrays(codes, [word]))
-        return table.unify_dictionaries().combine_chunks()
 
 
 def _log_folder(path: Path) -> Path:
@@ -213,8 +186,13 @@ def _read_file(path: Path, name: str, measure: str) -> tuple[pa.Table | None, st
         return None, warning
     _, header = next(cells(raw[: raw.find(b"\n") + 1], name, "\t"), (1, []))
     check_header(header, name, [*_NEEDED, measure])
-    kinds = {"block_num": pa.int64(), "exp_num": pa.int64(), measure: pa.float64()}
-    wanted = [c for c in header if c in (*STANDARD, measure) and c != "timestamp"]
+    kinds = {
+        "block_num": pa.int64(),
+        "exp_num": pa.int64(),
+        "timestamp": pa.string(),
+        measure: pa.float64(),
+    }
+    wanted = [c for c in header if c in (*STANDARD, measure)]
     convert = csv.ConvertOptions(
         include_columns=wanted,
         column_types={column: kinds.get(column, _WORD) for column in wanted},
@@ -234,7 +212,19 @@ def _read_file(path: Path, name: str, measure: str) -> tuple[pa.Table | None, st
         if table[column].null_count:
             row = table[column].is_null().to_pylist().index(True)
             raise Unsupported(f"{name}, line {row + 2}, column {column}: no number")
-    return table, warning
+    return _filled(table), warning
+
+
+def _filled(table: pa.Table) -> pa.Table:
+    """Return a table with the columns that a log may lack."""
+    for column, word in (
+        ("worker_id", "worker-default"),
+        ("block_subtype", "wake"),
+        ("exp_status", "complete"),
+    ):
+        if column not in table.column_names:
+            table = table.append_column(column, words(np.zeros(table.num_rows), [word]))
+    return table
 
 
 def _fault(raw: bytes, name: str, width: int, measure: str, text: str) -> Unsupported:
@@ -264,7 +254,7 @@ def _is_number(text: str, whole: bool) -> bool:
     return not whole or text.strip().lstrip("+-").isdecimal() or value != value
 
 
-def _numbered(table: pa.Table, rows: _Rows) -> tuple[IntArray, IntArray, str]:
+def _numbered(table: pa.Table, places: _Places) -> tuple[IntArray, IntArray, str]:
     """Return the order of the rows, their experience numbers, and how those were counted.
 
     The order is block, experience, worker. Experiences may be counted over the lifetime, from
@@ -274,10 +264,10 @@ def _numbered(table: pa.Table, rows: _Rows) -> tuple[IntArray, IntArray, str]:
         Unsupported: if a worker's rows are out of order.
     """
     block, exp = table["block_num"].to_numpy(), table["exp_num"].to_numpy()
-    same_file = rows.same_file()
+    same_file = places.same_file(len(block))
     back = same_file & ((np.diff(block) < 0) | ((np.diff(block) == 0) & (np.diff(exp) < 0)))
     if back.any():
-        raise _disorder(rows, int(np.argmax(back)) + 1, block, exp)
+        raise _disorder(places, int(np.argmax(back)) + 1, block, exp)
     order = np.lexsort((exp, block))
     starts = np.flatnonzero(np.diff(block[order], prepend=-1))
     first = exp[order][starts]
@@ -291,7 +281,7 @@ def _numbered(table: pa.Table, rows: _Rows) -> tuple[IntArray, IntArray, str]:
         back = (np.diff(worker) == 0) & (np.diff(exp) < 0)
         if back.any() or (worker == worker[0]).all():
             row = int(np.argmax(back)) + 1 if back.any() else int(order[starts[1]])
-            raise _disorder(rows, row, block, exp)
+            raise _disorder(places, row, block, exp)
         counter = "worker"
     fresh = np.ones(len(order), dtype=bool)
     fresh[1:] = (np.diff(block[order]) != 0) | (np.diff(exp[order]) != 0)
@@ -300,8 +290,8 @@ def _numbered(table: pa.Table, rows: _Rows) -> tuple[IntArray, IntArray, str]:
     return order, numbers, counter
 
 
-def _disorder(rows: _Rows, row: int, block: IntArray, exp: IntArray) -> Unsupported:
+def _disorder(places: _Places, row: int, block: IntArray, exp: IntArray) -> Unsupported:
     return Unsupported(
-        f"{rows.where(row)}, column exp_num: experience {exp[row]} of block {block[row]} follows "
+        f"{places.where(row)}, column exp_num: experience {exp[row]} of block {block[row]} follows "
         f"experience {exp[row - 1]} of block {block[row - 1]}; neither may go back within a worker"
     )

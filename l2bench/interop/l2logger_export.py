@@ -14,7 +14,7 @@ from pyarrow import csv as arrow_csv
 
 import l2bench
 from l2bench.bundle.files import write_json
-from l2bench.bundle.lifetime import Lifetime, columns
+from l2bench.bundle.lifetime import Lifetime
 from l2bench.bundle.reader import Bundle
 from l2bench.errors import Unsupported
 from l2bench.interop.source import slug, words
@@ -22,6 +22,8 @@ from l2bench.metrics.l2m_lifetime import log_of
 
 WORKER = "worker-default"
 FORMAT_VERSION = "1.1"
+#: Stands where a time is not known.
+UNKNOWN_TIME = "19700101T000000.000000"
 _TYPES, _SUBTYPES = ["test", "train"], ["wake", "sleep"]
 
 Array = NDArray[Any]
@@ -57,7 +59,9 @@ def export(bundle: Bundle, folder: Path) -> list[str]:
     if lifetime.cells is not None:
         raise Unsupported(f"{bundle.folder.name} is an aggregate import: it has no rows to export")
     if "exp_num" in lifetime.learning.column_names:
-        rows = _of_import(lifetime)
+        source = bundle.manifest.source
+        named = source.settings.get("measure") if source else None
+        rows = _of_import(lifetime, str(named or lifetime.suite.tasks[0].measure))
     else:
         rows = _of_run(lifetime, warnings)
     learned = {task for task in lifetime.blocks["learn_task"].to_pylist() if task is not None}
@@ -75,9 +79,9 @@ def export(bundle: Bundle, folder: Path) -> list[str]:
     return warnings
 
 
-def _of_import(lifetime: Lifetime) -> _Experiences:
+def _of_import(lifetime: Lifetime, measure: str) -> _Experiences:
     """Return imported rows in the order of their source."""
-    names = ["row_id", "block_num", "exp_num", "task_index", "score"]
+    names = ["row_id", "block_index", "block_num", "exp_num", "task_index", "score"]
     texts = ["subtype", "worker", "status"]
     parts = lifetime.learning, lifetime.episodes
     whole = pa.concat_tables([part.select([*names, *texts]) for part in parts])
@@ -87,7 +91,7 @@ def _of_import(lifetime: Lifetime) -> _Experiences:
     subtype = ordered["subtype"].combine_chunks()
     sleep = np.array([word == "sleep" for word in subtype.dictionary.to_pylist()] or [False])
     return _Experiences(
-        measure=lifetime.suite.tasks[0].measure,
+        measure=measure,
         block=ordered["block_num"].to_numpy(),
         exp_num=ordered["exp_num"].to_numpy(),
         learning=train[order],
@@ -95,7 +99,7 @@ def _of_import(lifetime: Lifetime) -> _Experiences:
         task=words(ordered["task_index"].to_numpy(), [t.task for t in lifetime.suite.tasks]),
         worker=ordered["worker"].combine_chunks(),
         status=ordered["status"].combine_chunks(),
-        timestamp=words(np.zeros(len(order)), [""]),
+        timestamp=_stamps(lifetime, ordered["block_index"].to_numpy()),
         value=ordered["score"].to_numpy(),
     )
 
@@ -114,11 +118,6 @@ def _of_run(lifetime: Lifetime, warnings: list[str]) -> _Experiences:
             f"the learning of {names} is not scored and has no rows; l2metrics will not see that "
             f"these tasks were learned"
         )
-    blocks = columns(lifetime.blocks)
-    times = lifetime.blocks["started_at"].to_pylist()
-    stamps = ["" if time is None else time.strftime("%Y%m%dT%H%M%S.%f") for time in times]
-    place = np.zeros(int(blocks["block_index"].max()) + 1, dtype=np.int64)
-    place[blocks["block_index"]] = np.arange(len(stamps))
     block = np.repeat(log.block, lengths)[kept]
     count = len(block)
     return _Experiences(
@@ -130,9 +129,19 @@ def _of_run(lifetime: Lifetime, warnings: list[str]) -> _Experiences:
         task=words(log.row_task[kept], log.tasks),
         worker=words(np.zeros(count), [WORKER]),
         status=words(np.zeros(count), ["complete"]),
-        timestamp=words(place[block], stamps),
+        timestamp=_stamps(lifetime, block),
         value=log.value[kept],
     )
+
+
+def _stamps(lifetime: Lifetime, block: Array) -> pa.Array:
+    """Return for each row when its block began; l2metrics cannot do without a time."""
+    indices = lifetime.blocks["block_index"].to_numpy()
+    times = lifetime.blocks["started_at"].to_pylist()
+    stamps = [time.strftime("%Y%m%dT%H%M%S.%f") if time else UNKNOWN_TIME for time in times]
+    place = np.zeros(int(indices.max()) + 1, dtype=np.int64)
+    place[indices] = np.arange(len(stamps))
+    return words(place[block], stamps)
 
 
 def _write_rows(rows: _Experiences, folder: Path) -> None:

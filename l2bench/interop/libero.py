@@ -101,9 +101,10 @@ def _results(file: Path, logs: Mapping[int, Path]) -> _Results:
         curve = _curve(log)
         peak = int(np.argmax(curve))
         held = float(np.append(curve[:peak], np.full(len(curve) - peak, curve[peak])).mean())
-        if abs(held - forward[task]) <= _TOLERANCE and (held > 0 or losses[task]):
+        written = forward[task] > 0 or matrix[task].any() or losses[task]
+        if written and abs(held - forward[task]) <= _TOLERANCE:
             curves[task] = curve
-        elif forward[task] == 0 and not matrix[task].any() and not losses[task]:
+        elif not written:
             warnings.append(f"{file.name} was last written before task {task} was over")
         else:
             raise Unsupported(

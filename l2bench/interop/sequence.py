@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from l2bench.bundle.lifetime import Lifetime
 from l2bench.errors import Unsupported
 from l2bench.interop.source import aggregate, slug
 from l2bench.scenario import plan
 from l2bench.suite import Learning, Scenario, Suite, Task, WrittenBlock
+
+#: Measures that are fractions by their nature.
+RATES = ("accuracy", "success")
 
 
 @dataclass(frozen=True)
@@ -40,16 +43,22 @@ def sequence(
     """Return the lifetime in which these evaluations took place, in the order given.
 
     Tasks without an evaluation after their learning are learned in a block that is missing.
-    ``learning`` says how each task is learned: by default in one epoch of samples.
+    ``learning`` says how each task is learned: by default in one epoch of samples, or in an
+    episode where the measure is no accuracy. Rates with a range become fractions.
 
     Raises:
         Unsupported: if a success or an accuracy is no fraction.
     """
-    learning = learning or Learning(source="samples", unit="epochs", amount=1)
+    if learning is None and measure == "accuracy":
+        learning = Learning(source="samples", unit="epochs", amount=1)
+    learning = learning or Learning(source="interaction", unit="episodes", amount=1)
     low, high = score_range or (0.0, 1.0)
     names = list(ids or map(slug, tasks))
     index = {task: position for position, task in enumerate(tasks)}
-    _refuse_others(evaluations, measure, low, high)
+    if measure in RATES:
+        _refuse_others(evaluations, measure, low, high)
+        evaluations = [_fractions(evaluation, low, high) for evaluation in evaluations]
+        low, high = 0.0, 1.0
     written: list[WrittenBlock] = []
     means: dict[tuple[int, int], tuple[float, int | None]] = {}
     for evaluation in evaluations:
@@ -82,7 +91,7 @@ def sequence(
             )
             for position, task in enumerate(tasks)
         ),
-        scenario=Scenario(kind="blocks", evaluate="all", blocks=tuple(written)),
+        scenario=Scenario(kind="blocks", blocks=tuple(written)),
         seeds=(0,),
         metrics=tuple(metrics),
     )
@@ -91,11 +100,14 @@ def sequence(
     return aggregate(suite, seed, blocks, means, missing=missing)
 
 
+def _fractions(evaluation: Evaluation, low: float, high: float) -> Evaluation:
+    means = {t: ((mean - low) / (high - low), n) for t, (mean, n) in evaluation.means.items()}
+    return replace(evaluation, means=means)
+
+
 def _refuse_others(
     evaluations: Sequence[Evaluation], measure: str, low: float, high: float
 ) -> None:
-    if measure not in ("accuracy", "success"):
-        return
     for evaluation in evaluations:
         for task, (mean, _) in evaluation.means.items():
             if not low <= mean <= high:

@@ -18,10 +18,10 @@ Columns = dict[str, NDArray[Any]]
 def log_of(lifetime: Lifetime, *, raw: bool = False) -> Log | None:
     """Return the log of a lifetime, valued by performance in the score range; None if empty.
 
-    The segments of one visit to a task are one learning block. Evaluations are the pretest, post
-    and final blocks, and the evaluation at checkpoint 0 where the task has not been evaluated
-    since the last learning before it; other checkpoints are left out. Incomplete learning
-    experiences are dropped. Learning without scores keeps its place in the log, without values.
+    The segments of one visit to a task are one learning block. Evaluations are the pretest and
+    post blocks, and the evaluation at checkpoint 0 where the task has not been evaluated since
+    the last learning before it; other checkpoints are left out. Learning experiences that are not
+    whole are dropped. Learning without scores keeps its place in the log, without values.
     Rows that were imported are taken as their source numbers them, all of its evaluations; with
     ``raw`` they are valued in the unit of the source.
 
@@ -41,7 +41,7 @@ def log_of(lifetime: Lifetime, *, raw: bool = False) -> Log | None:
     at = home[episodes["block_index"]]
     evaluated = known & (at >= 0)
     score = _performance(lifetime, learning)
-    learned = ~np.isnan(score) & (learning["status"] != "incomplete")
+    learned = ~np.isnan(score) & (learning["status"] == "ok")
     learned_at = home[learning["block_index"]]
     unscored = np.array(sorted(set(visits) - set(learned_at[learned].tolist())), dtype=np.int64)
     value = np.concatenate((performance[evaluated], score[learned], np.full(len(unscored), np.nan)))

@@ -28,6 +28,7 @@ class LiberoMetrics(MetricSet):
 
     Own curves are the evaluations at the checkpoints of a task; later cells, and the re-evaluated
     diagonal, are the evaluations after whole tasks. Tasks count in the order they are learned.
+    NBT and AUC need the policy of the best checkpoint to go on (``keep: best``).
     """
 
     name: ClassVar[str] = "libero"
@@ -67,7 +68,22 @@ class LiberoMetrics(MetricSet):
             bounded=False,
         )
         values = list(_libero_values(scores, diagonal, names))
+        if lifetime.suite.scenario.keep != "best":
+            values = [_of_the_best(value) for value in values]
         return Scores(self.name, self.version, tuple(values), settings)
+
+
+#: Metrics that compare later evaluations with the best of the curve.
+_FROM_BEST = ("libero.NBT", "libero.NBT_k", "libero.NBT_excluding_last_task", "libero.AUC",
+              "libero.AUC_k")  # fmt: skip
+
+
+def _of_the_best(value: Value) -> Value:
+    """Withhold what needs the best checkpoint's policy where the last one went on."""
+    if value.id not in _FROM_BEST or value.value is None:
+        return value
+    reason = "the last policy went on, not the best checkpoint's (scenario.keep: best)"
+    return undefined(value.id, reason, task=value.task)
 
 
 def _libero_cells(
@@ -88,7 +104,7 @@ def _libero_cells(
         if blocks["role"][row] == "curve":
             own[place[after]].append(found.get(after, math.nan))
             points[place[after]].append(int(blocks["checkpoint"][row]))
-        elif blocks["role"][row] in ("post", "final") and after not in done:
+        elif blocks["role"][row] == "post" and after not in done:
             done.add(after)
             for task, value in found.items():
                 later[place[after], place[task]] = value

@@ -23,7 +23,7 @@ def matrix(lifetime: Lifetime) -> dict[str, Any]:
     blocks = columns(lifetime.blocks)
     names = [task.id for task in lifetime.suite.tasks]
     measured = cells(lifetime)
-    wanted = np.isin(blocks["role"], ["pretest", "post", "final"])
+    wanted = np.isin(blocks["role"], ["pretest", "post"])
     rows = []
     for index in blocks["block_index"][wanted]:
         learned = int(blocks["learn_task"][index])
@@ -85,7 +85,7 @@ def cells(lifetime: Lifetime) -> dict[tuple[int, int], Cell]:
     member = member.reshape(-1)
     totals = np.bincount(member, weights=values, minlength=len(keys))
     counts = np.bincount(member, minlength=len(keys))
-    items = np.bincount(member, weights=lengths, minlength=len(keys))
+    items = np.bincount(member, weights=lengths, minlength=len(keys)) / counts
     found: dict[tuple[int, int], Cell] = {}
     for at, (block, task) in enumerate(keys.tolist()):
         value = float(totals[at] / counts[at])

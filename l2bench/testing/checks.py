@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from l2bench.agent import Acting, Agent, Life, TaskContext
+from l2bench.batches import DemonstrationLesson, SampleLesson
 from l2bench.bundle.lifetime import synthetic
 from l2bench.environment import Environment
 from l2bench.evaluation import batch
-from l2bench.lesson import DemonstrationLesson, InteractionLesson, Lesson, SampleLesson
+from l2bench.interaction import InteractionLesson
+from l2bench.lesson import Lesson
 from l2bench.metrics.base import MetricSet
 from l2bench.metrics.scores import Scores
 from l2bench.scenario import plan
@@ -32,7 +34,6 @@ def check_environment(environment: Environment, task: Task, *, steps: int = 20) 
     assert task.task in infos, f"tasks() does not name '{task.task}'"
     info = infos[task.task]
     assert info.sources, f"'{task.task}' offers no source to learn from"
-    assert info.score_range[0] < info.score_range[1], "score_range must ascend"
     environment.check(task)
     if info.sources == frozenset({"samples"}):
         _check_samples(environment, task)

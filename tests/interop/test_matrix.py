@@ -11,7 +11,8 @@ from l2bench.errors import Unsupported
 from l2bench.interop import matrix
 from l2bench.interop.source import Options
 from l2bench.metrics.continual_sets import GemMetrics, KemkerMetrics
-from l2bench.metrics.views import cells, matrix as view
+from l2bench.metrics.views import cells
+from l2bench.metrics.views import matrix as view
 
 CSV = """after,one,two,three
 before,.1,.1,.2
@@ -90,7 +91,7 @@ def test_item_counts_give_intervals_and_kemker(tmp_path):
     cell = cells(source.lifetime)[0, 0]
     assert cell["n"] == 100
     assert cell["wilson95"][0] < 0.1 < cell["wilson95"][1]
-    omega = KemkerMetrics(ideal=0.9).score(source.lifetime).get("kemker.Omega_new")
+    omega = KemkerMetrics(ideal=0.9).score(source.lifetime).get("kemker.omega_new")
     assert omega.value == pytest.approx(0.85)
     assert read(tmp_path, data, agent="other", seed=1).lifetime.seed == 1
 
@@ -100,6 +101,13 @@ def test_percent_need_their_range(tmp_path):
     with pytest.raises(Unsupported, match="accuracy on a after learning a is 50, outside 0 to 1"):
         read(tmp_path, text)
     assert gem(read(tmp_path, text, score_range=(0.0, 100.0)))["gem.ACC"] == pytest.approx(0.5)
+
+
+def test_other_measures_keep_their_range(tmp_path):
+    data = {"R": [[5, 1], [4, 10]], "measure": "return"}
+    lifetime = read(tmp_path, data, score_range=(0.0, 20.0)).lifetime
+    assert lifetime.suite.tasks[0].score_range == (0, 20)
+    assert sorted(cell["value"] for cell in cells(lifetime).values()) == [0.05, 0.2, 0.25, 0.5]
 
 
 @pytest.mark.parametrize(

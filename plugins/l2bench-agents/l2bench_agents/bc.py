@@ -12,9 +12,10 @@ import torch
 from torch import Tensor, optim
 
 from l2bench.agent import Acting, Agent, AgentSettings, Life, TaskContext
+from l2bench.batches import DemonstrationBatch, DemonstrationLesson
 from l2bench.environment import Observation
 from l2bench.errors import Unsupported, UsageError
-from l2bench.lesson import DemonstrationBatch, DemonstrationLesson, Lesson
+from l2bench.lesson import Lesson
 from l2bench.seeding import generator, pack, unpack
 from l2bench.suite import Source
 from l2bench_agents import rows, state
@@ -82,10 +83,11 @@ class BehaviourCloning(Agent):
             self._policy.standardise.fit(*self._layout.statistics(lesson.statistics()))
         self._policy.train()
         seen, total = 0, torch.zeros((), device=self.device)
+        done = lesson.progress
         for batch in lesson.batches(self._algorithm.new_pairs, self._shuffle):
-            done = lesson.progress + seen / lesson.size / lesson.learning.amount
             new = self._pairs(batch, task)
             total += self._update(self._algorithm.batch(new), done) * rows.count(new)
+            done = lesson.progress
             seen += rows.count(new)
             if seen == lesson.size:
                 lesson.record(loss=float(total) / seen)

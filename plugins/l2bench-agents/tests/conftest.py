@@ -9,8 +9,8 @@ import torch
 from gymnasium.spaces import Box
 
 from l2bench.agent import Acting, Life, TaskContext
+from l2bench.batches import DemonstrationLesson
 from l2bench.environment import Demonstrations, Spaces
-from l2bench.lesson import DemonstrationLesson
 from l2bench.suite import Learning, judge
 from l2bench_agents.bc import BehaviourCloning
 
