@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -11,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from l2bench.bundle.reader import Bundle, find_bundles, read_bundle
+from l2bench.bundle.reader import Bundle, find_bundles, read_bundle, refuse_mixture
 from l2bench.errors import UsageError, choices, nearest
 from l2bench.metrics.statistics import LEVEL, MINIMUM_FOR_INTERVAL, RESAMPLES, estimate
-from l2bench.scoring import summarise
-from l2bench.seeding import generator
+from l2bench.scoring import bootstrap_generator
 from l2bench.suite import differences
 
 #: Standard normal quantile of a two-sided 95 % interval.
@@ -39,9 +37,8 @@ def contender(path: Path) -> Contender:
         UsageError: if they are not of one agent on one suite.
         Incomplete: if a lifetime has not finished.
     """
-    folders = find_bundles(path)
-    summarise(folders)  # refuses mixtures
-    bundles = tuple(read_bundle(folder) for folder in folders)
+    bundles = tuple(read_bundle(folder) for folder in find_bundles(path))
+    refuse_mixture(bundles)
     values: dict[str, dict[int, float]] = {}
     definitions: dict[str, Mapping[str, Any]] = {}
     for bundle in bundles:
@@ -68,18 +65,30 @@ def incomparable(one: Contender, other: Contender) -> list[str]:
         else:
             keys = choices(differences(a.suite, b.suite))
             reasons.append(f"their protocols differ in {keys}")
-    ours, theirs = _simulators(a), _simulators(b)
-    for name in sorted(ours.keys() & theirs.keys()):
-        if ours[name] != theirs[name]:
-            reasons.append(f"{name} ran on {ours[name]} and on {theirs[name]}")
+    for what, verb in (("environments", "ran"), ("data", "learned")):
+        ours, theirs = _conditions(one, what), _conditions(other, what)
+        for name in sorted(ours.keys() & theirs.keys()):
+            if ours[name] != theirs[name]:
+                reasons.append(f"{name} {verb} on {ours[name]} and on {theirs[name]}")
+    if _scorers(one) != _scorers(other):
+        reasons.append(
+            f"they were scored by {_scorers(one)} and {_scorers(other)}; score them anew"
+        )
     return reasons
 
 
-def _simulators(bundle: Bundle) -> dict[str, Any]:
+def _conditions(one: Contender, what: str) -> dict[str, Any]:
+    """Return the simulators, or the data, of all starts of all lifetimes by name."""
     found: dict[str, Any] = {}
-    for segment in bundle.provenance.segments:
-        found.update(segment.environments)
+    for bundle in one.bundles:
+        for segment in bundle.provenance.segments:
+            found.update(getattr(segment, what))
     return found
+
+
+def _scorers(one: Contender) -> dict[str, str]:
+    sets = [s for bundle in one.bundles for s in bundle.scores["scorer"]["metric_sets"]]
+    return {found["name"]: found["version"] for found in sets}
 
 
 def settings_that_differ(contenders: Sequence[Contender]) -> dict[str, list[Any]]:
@@ -96,13 +105,17 @@ def compare(contenders: Sequence[Contender], metrics: Sequence[str] = ()) -> dic
 
     Without ``metrics`` all headline metrics are compared. Two agents count as told apart where the
     95 % bootstrap interval of their difference leaves out 0; the resampling unit is the lifetime,
-    paired by seed where both lived it.
+    paired by seed where both lived the same seeds.
 
     Raises:
         UsageError: for fewer than two contenders, or an unknown metric.
     """
     if len(contenders) < 2:
         raise UsageError("comparing needs at least two folders of bundles")
+    labels = [c.label for c in contenders]
+    if len(set(labels)) < len(labels):
+        twice = next(label for label in labels if labels.count(label) > 1)
+        raise UsageError(f"two folders are called '{twice}'; rename one, so that both have a name")
     reasons = [
         f"{one.label} and {other.label}: {reason}"
         for at, one in enumerate(contenders)
@@ -119,9 +132,13 @@ def compare(contenders: Sequence[Contender], metrics: Sequence[str] = ()) -> dic
     }
     if reasons:
         return {**head, "metrics": []}
-    rng = _generator(contenders)
+    inputs = "".join(
+        bundle.manifest.tables["episodes"].content_sha256
+        for each in contenders
+        for bundle in each.bundles
+    )
     chosen = _chosen(contenders, metrics)
-    return {**head, "metrics": [_metric(contenders, id, rng) for id in chosen]}
+    return {**head, "metrics": [_metric(contenders, id, inputs) for id in chosen]}
 
 
 def _chosen(contenders: Sequence[Contender], metrics: Sequence[str]) -> list[str]:
@@ -132,15 +149,8 @@ def _chosen(contenders: Sequence[Contender], metrics: Sequence[str]) -> list[str
     return list(metrics) or [id for id, definition in known.items() if definition["headline"]]
 
 
-def _generator(contenders: Sequence[Contender]) -> np.random.Generator:
-    digest = hashlib.sha256()
-    for each in contenders:
-        for bundle in each.bundles:
-            digest.update(bundle.manifest.tables["episodes"].content_sha256.encode())
-    return generator(int.from_bytes(digest.digest()[:8], "big"))
-
-
-def _metric(contenders: Sequence[Contender], id: str, rng: np.random.Generator) -> dict[str, Any]:
+def _metric(contenders: Sequence[Contender], id: str, inputs: str) -> dict[str, Any]:
+    rng = bootstrap_generator(inputs, id)
     definition = next(c.definitions[id] for c in contenders if id in c.definitions)
     values = [c.values.get(id, {}) for c in contenders]
     pairs = [

@@ -152,7 +152,6 @@ class Run:
             runner = LifetimeRunner(self.cast, seed, writer, report)
             writer.segment(self._segment(runner))
             runner.run()
-            writer.record_data(self.cast.origins())
             writer.adopt(experts)
             writer.finalise(self._score)
         except KeyboardInterrupt:

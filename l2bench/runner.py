@@ -54,6 +54,7 @@ class LifetimeRunner:
         self.agent = self._new_agent()
         self.pool: LocalPool | WorkerPool | None = None
         self._discarded = 0
+        self._origins: dict[str, Any] = {}
 
     def run(self) -> None:
         """Run every block that is not sealed yet; the bundle can be resumed from any point.
@@ -145,6 +146,9 @@ class LifetimeRunner:
         task, context = self.cast.suite.tasks[block.task], self.cast.context(block.task)
         with self._blame(f"learning task '{task.id}' (block {block.index})"):
             lesson = self._lesson(block)
+            if self.cast.origins() != self._origins:
+                self._origins = self.cast.origins()
+                self.writer.record_data(self._origins)
             with isolated(derive(self.cast.suite.hash, self.seed, "learning", block.index)):
                 self.agent.learn(lesson, context)
             lesson.close()

@@ -13,7 +13,7 @@ import numpy as np
 
 import l2bench
 from l2bench.bundle.lifetime import Lifetime
-from l2bench.bundle.reader import Bundle, read_bundle
+from l2bench.bundle.reader import Bundle, read_bundle, refuse_mixture
 from l2bench.errors import UsageError
 from l2bench.metrics.base import MetricSet
 from l2bench.metrics.scores import Metric, Scores, Value
@@ -103,14 +103,17 @@ def summarise_bundles(
 ) -> dict[str, Any]:
     """Return metric estimates over bundles and their scores, by default the stored ones.
 
-    The bootstrap generator starts from the digests of the tables, so that the same bundles give
-    the same interval.
+    Lifetimes stand in the order of their seeds. The bootstrap generator of a metric starts from
+    its name and the digests of the tables: the same bundles give the same interval, whatever else
+    is asked for.
     """
-    _refuse_mixture(bundles)
+    refuse_mixture(bundles)
     scored = [bundle.scores for bundle in bundles] if scored is None else scored
+    _refuse_versions(bundles, scored)
+    pairs = sorted(zip(bundles, scored, strict=True), key=lambda p: p[0].manifest.seed.lifetime)
+    bundles, scored = [bundle for bundle, _ in pairs], [scores for _, scores in pairs]
     first = bundles[0]
-    digest = hashlib.sha256("".join(str(s.get("inputs")) for s in scored).encode()).digest()
-    rng = generator(int.from_bytes(digest[:8], "big"))
+    inputs = "".join(str(scores.get("inputs")) for scores in scored)
     return {
         "format": "l2bench.summary",
         "format_version": FORMAT_VERSION,
@@ -120,30 +123,28 @@ def summarise_bundles(
         "bundles": [bundle.folder.name for bundle in bundles],
         "n_lifetimes": len(bundles),
         "n_tasks": len(first.suite.tasks),
-        "metrics": [_across(entries, rng) for entries in _by_metric(scored)],
+        "metrics": [_across(entries, inputs) for entries in _by_metric(scored)],
     }
 
 
-def _refuse_mixture(bundles: Sequence[Bundle]) -> None:
-    """Refuse bundles that are not lifetimes of one agent on one suite, each seed once."""
-    first = bundles[0]
-    seeds: dict[int, str] = {}
-    for bundle in bundles:
-        for what, theirs, ours in (
-            ("suite", bundle.manifest.suite.suite_hash, first.manifest.suite.suite_hash),
-            ("agent", bundle.manifest.agent.agent_hash, first.manifest.agent.agent_hash),
-        ):
-            if theirs != ours:
+def bootstrap_generator(inputs: str, *names: str | None) -> np.random.Generator:
+    """Return the generator of one estimate: from what was measured and what is asked of it."""
+    digest = hashlib.sha256("\0".join([inputs, *(name or "" for name in names)]).encode()).digest()
+    return generator(int.from_bytes(digest[:8], "big"))
+
+
+def _refuse_versions(bundles: Sequence[Bundle], scored: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse scores of different versions of a metric set: their definitions may differ."""
+    first: dict[str, str] = {}
+    for bundle, scores in zip(bundles, scored, strict=True):
+        for found in scores["scorer"]["metric_sets"]:
+            known = first.setdefault(found["name"], found["version"])
+            if found["version"] != known:
                 raise UsageError(
-                    f"{bundle.folder.name} is of another {what} than {first.folder.name}; "
-                    f"keep the lifetimes of one agent on one suite in a folder of their own"
+                    f"{bundle.folder.name} was scored by version {found['version']} of "
+                    f"'{found['name']}', others by {known}; score them all anew with: "
+                    f"l2bench score {bundle.folder.parent}"
                 )
-        seed = bundle.manifest.seed.lifetime
-        if seed in seeds:
-            raise UsageError(
-                f"{bundle.folder.name} and {seeds[seed]} are both of seed {seed}; remove one"
-            )
-        seeds[seed] = bundle.folder.name
 
 
 def _by_metric(scored: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
@@ -156,8 +157,9 @@ def _by_metric(scored: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, An
     return list(together.values())
 
 
-def _across(entries: Sequence[Mapping[str, Any]], rng: np.random.Generator) -> dict[str, Any]:
+def _across(entries: Sequence[Mapping[str, Any]], inputs: str) -> dict[str, Any]:
     """Return one metric's estimate over lifetimes."""
+    rng = bootstrap_generator(inputs, *(entries[0][key] for key in ("id", "task", "source")))
     known = [entry["value"] for entry in entries if entry["value"] is not None]
     reasons = sorted({e["undefined_reason"] for e in entries if e["undefined_reason"]})
     shared = {k: v for k, v in entries[0].items() if k not in ("value", "n", "undefined_reason")}

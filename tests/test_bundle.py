@@ -12,7 +12,7 @@ import pytest
 from support import content_hashes, probe_suite, run_suite
 
 from l2bench.bundle.files import read_json
-from l2bench.bundle.hashing import content_hash
+from l2bench.bundle.hashing import content_hash, file_hash
 from l2bench.bundle.reader import find_bundles, read_bundle
 from l2bench.bundle.tables import KEYS, SCHEMAS, concatenate, table
 from l2bench.errors import L2benchError, RunFailed, Unsupported, UsageError
@@ -145,9 +145,36 @@ def test_missing_and_damaged_parts_are_named(bundle, tmp_path):
     assert "episodes.parquet is missing" in broken(lambda c: (c / episodes).unlink())
     data = bytearray((bundle / episodes).read_bytes())
     cut = bytes(data[: len(data) // 2])
-    assert "cannot be read" in broken(lambda c: (c / episodes).write_bytes(cut))
+    assert "another SHA-256" in broken(lambda c: (c / episodes).write_bytes(cut))
+    better = pq.read_table(bundle / episodes)
+    score = pa.array([1.0] * better.num_rows)
+    better = better.set_column(better.schema.get_field_index("score"), "score", score)
+    assert "another SHA-256" in broken(lambda c: pq.write_table(better, c / episodes))
+
+    def recorded(copy: Path, write) -> None:
+        """Change a table and its digest in the manifest too."""
+        write(copy / episodes)
+        tables = json.loads((copy / "manifest.json").read_text())["tables"]
+        tables["episodes"]["bytes_sha256"] = file_hash(copy / episodes)
+        edit(copy, tables=tables)
+
     wrong = pq.read_table(bundle / episodes).drop_columns(["score"])
-    assert "'score' should be double" in broken(lambda c: pq.write_table(wrong, c / episodes))
+    assert "cannot be read" in broken(lambda c: recorded(c, lambda p: p.write_bytes(cut)))
+    assert "'score' should be double" in broken(
+        lambda c: recorded(c, lambda p: pq.write_table(wrong, p))
+    )
+
+
+def test_stored_scores_that_were_edited_are_refused(bundle, tmp_path):
+    import shutil
+
+    copy = tmp_path / "copy.l2b"
+    shutil.copytree(bundle, copy)
+    scores = json.loads((copy / "scores.json").read_text())
+    scores["metrics"][0]["value"] = 1.0
+    (copy / "scores.json").write_text(json.dumps(scores))
+    with pytest.raises(Unsupported, match="not the file that the manifest records"):
+        _ = read_bundle(copy).scores
 
 
 def test_every_manifest_key_that_is_removed_gives_one_line(bundle, tmp_path):
@@ -156,6 +183,7 @@ def test_every_manifest_key_that_is_removed_gives_one_line(bundle, tmp_path):
     copy = tmp_path / "copy.l2b"
     shutil.copytree(bundle, copy)
     data = json.loads((copy / "manifest.json").read_text())
+    refused = set()
     for key in data:
         kept = {k: v for k, v in data.items() if k != key}
         (copy / "manifest.json").write_text(json.dumps(kept))
@@ -163,6 +191,11 @@ def test_every_manifest_key_that_is_removed_gives_one_line(bundle, tmp_path):
             read_bundle(copy)
         except Unsupported as error:
             assert key in str(error) or key == "format_version", (key, str(error))
+            refused.add(key)
+    assert refused == {
+        "format_version", "bundle_id", "status", "created_at", "l2bench", "suite", "seed",
+        "agent", "counts", "journal_head",
+    }  # fmt: skip
 
 
 def test_finding_nothing_fails(tmp_path):

@@ -84,6 +84,21 @@ def test_other_simulators_are_not_comparable(folders, tmp_path):
     assert "l2bench/probe ran on {} and on {'engine': '9'}" in found["reasons"][0]
 
 
+def test_two_folders_of_one_name_are_refused(folders, tmp_path):
+    import shutil
+
+    shutil.copytree(folders / "random", tmp_path / "perfect")
+    with pytest.raises(UsageError, match="two folders are called 'perfect'"):
+        compare([contender(folders / "perfect"), contender(tmp_path / "perfect")])
+
+
+def test_an_interval_does_not_depend_on_what_else_is_asked(folders):
+    both = [contender(folders / n) for n in ("forgetter", "random")]
+    alone = compare(both, ["libero.AUC"])["metrics"][0]
+    together = next(m for m in compare(both)["metrics"] if m["id"] == "libero.AUC")
+    assert alone == together
+
+
 def test_few_lifetimes_are_insufficient_and_have_no_winner():
     pair = _pair({0: 0.1, 1: 0.2}, {0: 0.8, 1: 0.9}, RNG(0))
     assert pair["verdict"] == "insufficient"

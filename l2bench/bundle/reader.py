@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 from l2bench.bundle.files import read_json
 from l2bench.bundle.hashing import file_hash
 from l2bench.bundle.lifetime import Lifetime
-from l2bench.bundle.model import FORMAT_VERSION, AgentCard, Manifest, Provenance
+from l2bench.bundle.model import FORMAT_VERSION, AgentCard, Manifest, Provenance, TableRef
 from l2bench.bundle.tables import SCHEMAS
 from l2bench.errors import Incomplete, RunFailed, Unsupported, UsageError
 from l2bench.suite import Suite, judge
@@ -48,12 +49,12 @@ class Bundle:
             self.suite,
             self.manifest.seed.lifetime,
             complete=self.manifest.status != "incomplete",
-            **{name: read_table(self.folder, name) for name in names},
+            **{name: self._table(name) for name in names},
         )
 
     @cached_property
     def experts(self) -> tuple[Bundle, ...]:
-        """The single-task experts that came with an import.
+        """The single-task experts that belong to this lifetime.
 
         Raises:
             Unsupported: if one is missing or is not the one that was recorded.
@@ -63,14 +64,14 @@ class Bundle:
             folder = self.folder / reference.path
             document = folder / "manifest.json"
             if not document.is_file() or file_hash(document) != reference.manifest_sha256:
-                raise Unsupported(f"{folder} is missing or not the expert that was imported")
+                raise Unsupported(f"{folder} is missing or not the expert that was recorded")
             found.append(read_bundle(folder))
         return tuple(found)
 
     @cached_property
     def series(self) -> pa.Table:
         """The scalars that the agent reported."""
-        return read_table(self.folder, "series")
+        return self._table("series")
 
     @cached_property
     def scores(self) -> dict[str, Any]:
@@ -80,7 +81,17 @@ class Bundle:
             Incomplete: if the run has not finished.
         """
         self._refuse_unfinished()
-        return read_json(self.folder / "scores.json")
+        path = self.folder / "scores.json"
+        recorded = self.manifest.files.get("scores.json")
+        if recorded is not None and path.is_file() and file_hash(path) != recorded.sha256:
+            raise Unsupported(
+                f"{path} is not the file that the manifest records; score the bundle anew with: "
+                f"l2bench score {self.folder}"
+            )
+        return read_json(path)
+
+    def _table(self, name: str) -> pa.Table:
+        return read_table(self.folder, name, self.manifest.tables.get(name))
 
     def _refuse_unfinished(self) -> None:
         if self.settled and self.manifest.status not in ("complete", "incomplete"):
@@ -134,14 +145,47 @@ def find_bundles(path: Path) -> list[Path]:
     return found
 
 
-def read_table(folder: Path, name: str) -> pa.Table:
-    """Read one table and check its schema.
+def refuse_mixture(bundles: Sequence[Bundle]) -> None:
+    """Refuse bundles that are not lifetimes of one agent on one suite, each seed once.
+
+    Raises:
+        UsageError: naming the two that do not go together.
+    """
+    if not bundles:
+        raise UsageError("at least one bundle is needed, got none")
+    first = bundles[0]
+    seeds: dict[int, str] = {}
+    for bundle in bundles:
+        for what, theirs, ours in (
+            ("suite", bundle.manifest.suite.suite_hash, first.manifest.suite.suite_hash),
+            ("agent", bundle.manifest.agent.agent_hash, first.manifest.agent.agent_hash),
+        ):
+            if theirs != ours:
+                raise UsageError(
+                    f"{bundle.folder.name} is of another {what} than {first.folder.name}; "
+                    f"keep the lifetimes of one agent on one suite in a folder of their own"
+                )
+        seed = bundle.manifest.seed.lifetime
+        if seed in seeds:
+            raise UsageError(
+                f"{bundle.folder.name} and {seeds[seed]} are both of seed {seed}; remove one"
+            )
+        seeds[seed] = bundle.folder.name
+
+
+def read_table(folder: Path, name: str, recorded: TableRef | None = None) -> pa.Table:
+    """Read one table and check its bytes, where a digest is recorded, and its schema.
 
     Raises:
         Unsupported: naming the file and the first column that is wrong.
     """
     path = folder / "tables" / f"{name}.parquet"
     try:
+        if recorded is not None and file_hash(path) != recorded.bytes_sha256:
+            raise Unsupported(
+                f"{path} is not the table that the manifest records (another SHA-256); restore it "
+                f"from a copy, or run this lifetime again"
+            )
         table = pq.read_table(path, page_checksum_verification=True)
     except FileNotFoundError:
         raise Unsupported(f"{path} is missing") from None

@@ -40,7 +40,7 @@ def plan(
 
 
 def describe(registry: Registry, composed: Composed) -> dict[str, Any]:
-    """Return a plan as plain data: counts, blocks, cost, and the lint of every metric."""
+    """Return a plan as plain data: counts, blocks, and the lint of every metric."""
     suite, execution = composed.suite, composed.execution
     seeds = execution.seeds or suite.seeds
     blocks = plan_blocks(suite, seeds[0])
@@ -87,10 +87,11 @@ def estimate(cast: Cast, described: dict[str, Any]) -> dict[str, Any]:
     seconds = 0.0
     for block in described["blocks"]:
         for task in block["tasks"]:
-            horizon = cast.suite.tasks[cast.suite.index(task)].horizon or 1
-            seconds += block["episodes"] * horizon * (costs[task] or 0.0)
-        if block["unit"] == "steps":
-            seconds += (block["stop"] - block["start"]) * (costs[block["task"]] or 0.0)
+            seconds += block["episodes"] * (_horizon(cast, task) or 1) * (costs[task] or 0.0)
+        if block["unit"] in ("steps", "episodes"):
+            task = cast.suite.tasks[cast.suite.index(block["task"])]
+            each = 1 if block["unit"] == "steps" else (_horizon(cast, task.id) or 0)
+            seconds += (block["stop"] - block["start"]) * each * (costs[task.id] or 0.0)
     workers = max(1, cast.execution.workers)
     lifetimes = len(described["seeds"])
     return {
@@ -101,6 +102,11 @@ def estimate(cast: Cast, described: dict[str, Any]) -> dict[str, Any]:
             f"and the agent's own computing and the building of simulators come on top"
         ),
     }
+
+
+def _horizon(cast: Cast, task: str) -> int | None:
+    at = cast.suite.index(task)
+    return cast.suite.tasks[at].horizon or cast.infos[at].horizon
 
 
 def _evaluation_steps(suite: Suite, blocks: tuple[Block, ...]) -> int:

@@ -269,7 +269,7 @@ def _numbered(table: pa.Table, places: _Places) -> tuple[IntArray, IntArray, str
     if back.any():
         raise _disorder(places, int(np.argmax(back)) + 1, block, exp)
     order = np.lexsort((exp, block))
-    starts = np.flatnonzero(np.diff(block[order], prepend=-1))
+    starts = np.flatnonzero(np.diff(block[order], prepend=block.min() - 1))
     first = exp[order][starts]
     last = exp[order][np.append(starts[1:], len(order)) - 1]
     if (first[1:] >= last[:-1]).all():

@@ -159,23 +159,19 @@ def digests(bundles: Sequence[Bundle]) -> list[tuple[str, Facts]]:
 
 
 def rerun(bundles: Sequence[Bundle]) -> str | None:
-    """Return the command that runs the same agent on the suite of this name and the same seeds.
+    """Return the commands that run the same agent on the same suite and seeds.
 
-    Deviations become overrides where a key can be overridden alone, which those of tasks cannot.
-    None where the command is longer than anyone would copy.
+    They start from the resolved suite that every bundle holds, so that nothing is left to names
+    and overrides. None where they are longer than anyone would copy.
     """
     card, suite = bundles[0].agent, bundles[0].suite
-    words = ["l2bench", "run", suite.id, f"agent={card.name}"]
+    words = ["l2bench", "run", "rerun.yaml", f"agent={card.name}"]
     words += [f"agent.settings.{key}={_value(value)}" for key, value in _leaves(card.settings)]
-    for key in bundles[0].manifest.suite.deviations:
-        part: Any = suite.resolved()
-        for name in key.split("."):
-            part = part.get(name) if isinstance(part, dict) else None
-        words += [] if part is None else [f"{key}={_value(part)}"]
     seeds = sorted(bundle.manifest.seed.lifetime for bundle in bundles)
     if seeds != sorted(suite.seeds):
         words.append(f"execution.seeds={_value(seeds)}")
-    command = " ".join(shlex.quote(word) for word in [*words, "-o", "rerun"])
+    copy = shlex.join(["cp", f"{bundles[0].folder.name}/suite.json", "rerun.yaml"])
+    command = copy + "\n" + shlex.join([*words, "-o", "rerun"])
     return command if len(command) <= LONGEST_COMMAND else None
 
 

@@ -16,8 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 import l2bench
-from l2bench.bundle.reader import Bundle
-from l2bench.errors import UsageError
+from l2bench.bundle.reader import Bundle, refuse_mixture
 from l2bench.report import charts, colours, origin, sections
 from l2bench.report.charts import course_panel, curve_panel, heat_map, swatch
 from l2bench.report.data import Lives
@@ -33,7 +32,7 @@ def render(bundles: Sequence[Bundle], summary: Mapping[str, Any]) -> str:
         UsageError: if there are no bundles, or they belong to several suites or agents.
         Incomplete: if a lifetime has not finished.
     """
-    _check(bundles)
+    refuse_mixture(bundles)
     environment = _environment()
     style = environment.get_template("style.css").render(
         palette=colours.PALETTE, light=colours.ramp(False), dark=colours.ramp(True)
@@ -42,27 +41,6 @@ def render(bundles: Sequence[Bundle], summary: Mapping[str, Any]) -> str:
     page = environment.get_template("page.html")
     context = _context(bundles, summary)
     return page.render(style=Markup(style), style_hash=digest, **context)
-
-
-def _check(bundles: Sequence[Bundle]) -> None:
-    if not bundles:
-        raise UsageError("a report needs at least one bundle, got none")
-    first = bundles[0].manifest
-    for bundle in bundles[1:]:
-        other = bundle.manifest
-        for what, theirs, ours in (
-            ("suite", other.suite.suite_hash, first.suite.suite_hash),
-            ("agent", other.agent.agent_hash, first.agent.agent_hash),
-        ):
-            if theirs != ours:
-                raise UsageError(
-                    f"{bundle.folder.name} is of another {what} ({theirs[:19]}...) than "
-                    f"{bundles[0].folder.name} ({ours[:19]}...); make one report for each"
-                )
-    seeds = [bundle.manifest.seed.lifetime for bundle in bundles]
-    if len(set(seeds)) < len(seeds):
-        twice = next(seed for seed in seeds if seeds.count(seed) > 1)
-        raise UsageError(f"seed {twice} is given twice; leave one of its bundles out")
 
 
 @cache

@@ -262,6 +262,14 @@ def test_every_fault_is_named_with_file_line_and_column(tmp_path, change, words)
     assert "\n" not in str(caught.value)
 
 
+def test_negative_blocks_are_refused(tmp_path):
+    rows = [{**row, "block_num": "-1"} for row in log_rows(("L", "a_1", [1, 2]))]
+    with pytest.raises(
+        Unsupported, match=r"data-log\.tsv, line 2, column block_num: -1 is negative"
+    ):
+        read(l2logger_folder(tmp_path / "log", rows))
+
+
 def test_a_fault_in_a_later_file_is_named_with_that_file(tmp_path):
     folder = l2logger_folder(
         tmp_path / "log", log_rows(("E", "a_1", [1, 2]), ("L", "a_1", [3, 4]), ("E", "a_1", [5]))

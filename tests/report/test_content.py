@@ -216,15 +216,18 @@ def test_the_command_runs_the_same_again(make):
             deviations=("scenario.episodes", "tasks.open_the_top_drawer.horizon"),
         )
     )
-    assert shlex.split(root.all("pre")[0].text) == [
+    copy, run = root.all("pre")[0].text.splitlines()
+    assert shlex.split(copy)[0] == "cp"
+    assert shlex.split(copy)[1].endswith("/suite.json")
+    assert shlex.split(copy)[2] == "rerun.yaml"
+    assert shlex.split(run) == [
         "l2bench",
         "run",
-        "example-suite",
+        "rerun.yaml",
         "agent=example/replay",
         "agent.settings.learning_rate=0.0003",
         'agent.settings.name="it\'s; rm -rf"',
         "agent.settings.net.sizes=[32,32]",
-        "scenario.episodes=7",
         "execution.seeds=[1,3]",
         "-o",
         "rerun",
