@@ -34,7 +34,8 @@ class Acting:
 
     ``slots`` (B,) tells the episodes apart while they run side by side; ``first`` (B,) is true on
     an episode's first observation; ``generators`` holds one generator per row, started from the
-    episode's own seed, so that random choices do not depend on who else is in the batch.
+    episode's own seed, so that random choices do not depend on who else is in the batch (for
+    labelled samples, one for the whole test).
     """
 
     task: TaskContext

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -340,14 +341,19 @@ class LifetimeRunner:
         except L2benchError as error:
             cause = f"{error.__cause__}" if error.__cause__ else None
             if cause:
-                self.writer.event("error", doing=doing, traceback=cause)
+                self.writer.event("error", doing=doing, traceback=_anonymous(cause))
             raise
         except Exception as error:
-            self.writer.event("error", doing=doing, traceback=traceback.format_exc())
+            self.writer.event("error", doing=doing, traceback=_anonymous(traceback.format_exc()))
             raise RunFailed(
                 f"{doing} with agent '{self.cast.agent_name}' failed: {type(error).__name__}: "
                 f"{error}; the traceback is in {self.writer.folder / 'events.jsonl'}"
             ) from error
+
+
+def _anonymous(text: str) -> str:
+    """Return a traceback whose files are named without the folders of this machine."""
+    return re.sub(r'File "[^"]*?([^"/\\]+[/\\][^"/\\]+)"', r'File "\1"', text)
 
 
 def _episode_row(

@@ -221,13 +221,15 @@ class BundleWriter:
             self._lock.close()
 
     def _count_discarded(self) -> None:
-        """Record that the block after the last sealed one was begun and lost."""
-        self.discarded = 1
+        """Record that the block after the last sealed one was begun and lost, once more."""
+        self.event("resume", sealed_blocks=len(self.sealed))
+        events = (self.folder / "events.jsonl").read_text(encoding="utf-8").splitlines()
+        here = f'"event": "resume", "sealed_blocks": {len(self.sealed)}}}'
+        self.discarded = sum(line.endswith(here) for line in events)
         counts = self.manifest.counts
         more = {"discarded_attempts": counts.discarded_attempts + 1}
         self.manifest = self.manifest.model_copy(update={"counts": counts.model_copy(update=more)})
         self._write_manifest()
-        self.event("resume", sealed_blocks=len(self.sealed))
 
     def _segment_path(self, block: int, name: str) -> Path:
         return self.folder / "work" / "segments" / f"block-{block:06d}.{name}.parquet"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from l2bench.errors import Unsupported
 from l2bench.interop.sequence import Evaluation, sequence
-from l2bench.interop.source import Options, Source
+from l2bench.interop.source import UNKNOWN_AGENT, Options, Source
 from l2bench.interop.text import Row, rows, whole_lines
 from l2bench.suite import Learning
 
@@ -72,7 +72,7 @@ def read(path: Path, options: Options) -> Source:
         KIND,
         lifetime,
         (file, *used),
-        agent=options.agent or "imported",
+        agent=options.agent or UNKNOWN_AGENT,
         settings={"decimals": 4},
         warnings=tuple(warnings),
     )

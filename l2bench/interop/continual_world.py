@@ -11,7 +11,7 @@ from typing import Any
 from l2bench.bundle.files import read_json
 from l2bench.errors import Unsupported
 from l2bench.interop.sequence import Evaluation, sequence
-from l2bench.interop.source import Options, Source
+from l2bench.interop.source import UNKNOWN_AGENT, Options, Source
 from l2bench.interop.text import Row, rows, whole_lines
 from l2bench.suite import Learning
 
@@ -152,5 +152,5 @@ def _agent(config: Mapping[str, Any]) -> str:
     if config.get("buffer_type") == "reservoir":
         return "reservoir"
     if "cl_method" not in config:
-        return "imported"
+        return UNKNOWN_AGENT
     return str(config["cl_method"] or "finetuning")

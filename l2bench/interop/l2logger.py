@@ -15,7 +15,7 @@ from l2bench.bundle.files import read_json
 from l2bench.bundle.lifetime import Lifetime
 from l2bench.errors import Unsupported, UsageError, choices, nearest
 from l2bench.interop.experiences import lifetime_of
-from l2bench.interop.source import Options, Source, words
+from l2bench.interop.source import UNKNOWN_AGENT, Options, Source, words
 from l2bench.interop.text import MISSING, cells, check_header, whole_lines
 from l2bench.metrics.l2m_log import BoolArray, IntArray, read_log
 
@@ -71,7 +71,7 @@ def read(path: Path, options: Options) -> Source:
         warnings.append(f"{log.dropped} rows are incomplete or have no value; they do not count")
     if declared is None:
         warnings.append("logger_info.json is missing")
-    agent = options.agent or "imported"
+    agent = options.agent or UNKNOWN_AGENT
     return Source(KIND, lifetime, tuple(files), agent, settings, tuple(warnings))
 
 

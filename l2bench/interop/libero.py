@@ -12,7 +12,7 @@ import numpy as np
 
 from l2bench.bundle.files import read_json
 from l2bench.errors import Unsupported
-from l2bench.interop.source import Options, Source, aggregate, slug
+from l2bench.interop.source import UNKNOWN_AGENT, Options, Source, aggregate, slug
 from l2bench.interop.torchfile import load
 from l2bench.metrics.l2m_log import FloatArray
 from l2bench.scenario import Block, learning_of, plan
@@ -76,7 +76,7 @@ def read(path: Path, options: Options) -> Source:
         KIND,
         lifetime,
         (file, *logs.values(), *([config_file] if config else [])),
-        agent=options.agent or agent or "imported",
+        agent=options.agent or agent or UNKNOWN_AGENT,
         settings={"tasks_learned": len(results.curves)},
         warnings=(*results.warnings, *warnings),
     )

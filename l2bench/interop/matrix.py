@@ -11,7 +11,7 @@ from typing import Any
 from l2bench.bundle.files import read_json
 from l2bench.errors import Unsupported, choices, nearest
 from l2bench.interop.sequence import Evaluation, sequence
-from l2bench.interop.source import Options, Source
+from l2bench.interop.source import UNKNOWN_AGENT, Options, Source
 from l2bench.interop.text import MISSING, cells, read_bytes
 
 KIND = "matrix"
@@ -75,7 +75,7 @@ def read(path: Path, options: Options) -> Source:
     )
     unlearned = len(matrix.tasks) - sum(1 for learned, _ in matrix.rows if learned is not None)
     warnings = (f"no row after learning {unlearned} of the tasks",) if unlearned else ()
-    agent = options.agent or matrix.agent or "imported"
+    agent = options.agent or matrix.agent or UNKNOWN_AGENT
     return Source(KIND, lifetime, (path,), agent=agent, warnings=warnings)
 
 

@@ -47,6 +47,10 @@ from l2bench.suite import Suite
 Means = Mapping[tuple[int, int], tuple[float, int | None]]
 
 
+#: The name of an agent that neither source nor user names.
+UNKNOWN_AGENT = "unknown agent"
+
+
 @dataclass(frozen=True)
 class Options:
     """What the user says about a source that does not say it itself.
@@ -72,7 +76,7 @@ class Source:
     kind: str
     lifetime: Lifetime
     files: tuple[Path, ...]
-    agent: str = "imported"
+    agent: str = UNKNOWN_AGENT
     settings: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
@@ -117,9 +121,8 @@ def imported(
     """Return a source as a bundle of this name that lies nowhere on disk yet."""
     lifetime = source.lifetime
     card = AgentCard(
-        name=source.agent, version="unknown", distribution="unknown",
-        distribution_version="unknown", sources=(),
-    )  # fmt: skip
+        name=source.agent, version="", distribution="", distribution_version="", sources=()
+    )
     sealed = [status != "missing" for status in lifetime.blocks["status"].to_pylist()]
     manifest = Manifest(
         bundle_id=str(uuid.uuid4()),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -80,11 +80,3 @@ class Scores:
 def undefined(id: str, reason: str, *, task: str | None = None, source: str | None = None) -> Value:
     """Return a value that is not defined, for this reason."""
     return Value(id, None, 0, task=task, source=source, reason=reason)
-
-
-def mean_value(id: str, members: Iterable[Value], *, empty: str) -> Value:
-    """Return the mean over the defined members; undefined (``empty``) if there are none."""
-    known = [member.value for member in members if member.value is not None]
-    if not known:
-        return undefined(id, empty)
-    return Value(id, math.fsum(known) / len(known), len(known))

@@ -20,19 +20,20 @@ def matrix(lifetime: Lifetime) -> dict[str, Any]:
     ``rows`` are the pretest and post evaluation blocks in order, ``columns`` the tasks of the
     suite; a cell that was not measured is None, never 0. ``wilson95`` is given for successes.
     """
-    blocks = columns(lifetime.blocks)
     names = [task.id for task in lifetime.suite.tasks]
     measured = cells(lifetime)
-    wanted = np.isin(blocks["role"], ["pretest", "post"])
     rows = []
-    for index in blocks["block_index"][wanted]:
-        learned = int(blocks["learn_task"][index])
+    for block in _in_order(lifetime):
+        if block["role"] not in ("pretest", "post"):
+            continue
+        learned = None if block["learn_task"] is None else names[block["learn_task"]]
         rows.append(
             {
-                "block": int(index),
-                "label": f"after {names[learned]}" if learned >= 0 else "before learning",
-                "learned": names[learned] if learned >= 0 else None,
-                "cells": [measured.get((int(index), task)) for task in range(len(names))],
+                "block": block["block_index"],
+                "label": "before learning" if learned is None else f"after {learned}",
+                "learned": learned,
+                "exposure": block["exposure"],
+                "cells": [measured.get((block["block_index"], at)) for at in range(len(names))],
             }
         )
     return {
@@ -45,20 +46,27 @@ def matrix(lifetime: Lifetime) -> dict[str, Any]:
 
 def curves(lifetime: Lifetime) -> list[dict[str, Any]]:
     """Return each learned task's performance at its checkpoints, one entry per visit."""
-    blocks = columns(lifetime.blocks)
     names = [task.id for task in lifetime.suite.tasks]
     measured = cells(lifetime)
     visits: dict[tuple[int, int], list[Cell]] = {}
-    for index in blocks["block_index"][blocks["role"] == "curve"]:
-        task, exposure = int(blocks["learn_task"][index]), int(blocks["exposure"][index])
-        cell = measured.get((int(index), task))
+    for block in _in_order(lifetime):
+        if block["role"] != "curve":
+            continue
+        task, exposure = block["learn_task"], block["exposure"]
+        cell = measured.get((block["block_index"], task))
         if cell is not None:
-            cell = {"checkpoint": int(blocks["checkpoint"][index]), **cell}
+            cell = {"checkpoint": block["checkpoint"], **cell}
             visits.setdefault((task, exposure), []).append(cell)
     return [
         {"task": names[task], "exposure": exposure, "unit": _unit(lifetime, task), "points": points}
         for (task, exposure), points in visits.items()
     ]
+
+
+def _in_order(lifetime: Lifetime) -> list[dict[str, Any]]:
+    """Return the rows of the blocks table in the order of the lifetime."""
+    rows: list[dict[str, Any]] = lifetime.blocks.to_pylist()
+    return sorted(rows, key=lambda row: row["block_index"])
 
 
 def _unit(lifetime: Lifetime, task: int) -> str:

@@ -252,7 +252,7 @@ def _rows(lifetime: Lifetime, order: list[int]) -> list[dict[str, Any]]:
         rows.append(
             {
                 "learned": place.get(row["learned"]),
-                "exposure": int(blocks["exposure"][row["block"]]),
+                "exposure": -1 if row["exposure"] is None else row["exposure"],
                 "visits": len({visited[at] for at in before}),
                 "cells": [row["cells"][task] for task in order],
             }

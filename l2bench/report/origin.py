@@ -27,18 +27,19 @@ def header(bundles: Sequence[Bundle], summary: Mapping[str, Any]) -> Facts:
     episodes = sum(c.episodes_done for c in counts), sum(c.episodes_planned for c in counts)
     deviations = sorted({d for b in bundles for d in b.manifest.suite.deviations})
     division = sorted({bundle.manifest.suite.division for bundle in bundles})
+    coverage = [
+        f"{len(bundles)} of {plural(len(suite.seeds), 'lifetime')}",
+        f"{count(blocks[0])} of {plural(blocks[1], 'block')}",
+    ]
+    if episodes[1]:
+        coverage.append(f"{count(episodes[0])} of {plural(episodes[1], 'evaluation episode')}")
     facts = [
-        ("Agent", f"{shorten(manifest.agent.name)} {shorten(manifest.agent.version, 40)}"),
+        ("Agent", f"{shorten(manifest.agent.name)} {shorten(manifest.agent.version, 40)}".strip()),
         ("Suite", f"{suite.id} {shorten(suite.version, 40)}"),
         ("Suite hash", short_hash(manifest.suite.suite_hash)),
         ("Seeds", listing(summary["seeds"])),
         ("Division", " and ".join(division)),
-        (
-            "Coverage",
-            f"{len(bundles)} of {plural(len(suite.seeds), 'lifetime')}, "
-            f"{count(blocks[0])} of {plural(blocks[1], 'block')}, "
-            f"{count(episodes[0])} of {plural(episodes[1], 'evaluation episode')}",
-        ),
+        ("Coverage", ", ".join(coverage)),
     ]
     if deviations:
         facts.insert(5, ("Deviations", listing(map(shorten, deviations), 20)))

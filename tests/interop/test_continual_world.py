@@ -110,7 +110,7 @@ def test_values_that_are_not_there_are_missing(tmp_path):
 def test_methods_are_named_as_the_tool_names_them(tmp_path):
     for config, name in (
         ({"cl_method": None}, "finetuning"), ({"cl_method": "packnet"}, "packnet"),
-        ({"cl_method": None, "buffer_type": "reservoir"}, "reservoir"), ({}, "imported"),
+        ({"cl_method": None, "buffer_type": "reservoir"}, "reservoir"), ({}, "unknown agent"),
     ):  # fmt: skip
         assert continual_world.read(run(tmp_path / "run", config=config), Options()).agent == name
 

@@ -139,7 +139,7 @@ def test_without_the_configuration_checkpoints_are_counted(tmp_path):
     learning = source.lifetime.suite.tasks[0].learning
     assert (learning.checkpoints, learning.amount) == ((0, 1, 2), 2)
     assert {cell["n"] for cell in cells(source.lifetime).values()} == {None}
-    assert source.agent == "imported"
+    assert source.agent == "unknown agent"
 
 
 def test_l2m_says_why_it_has_no_values():
