@@ -20,7 +20,7 @@ from l2bench.environment import (
     silent,
     task_info,
 )
-from l2bench.errors import UsageError, choices, nearest
+from l2bench.errors import Unsupported, UsageError, choices, guarded, nearest
 from l2bench.plugins import Registry, make_environment
 from l2bench.scenario import learned_tasks
 from l2bench.suite import Model, Seed, Settings, Suite, Task, judge
@@ -47,11 +47,18 @@ class Execution(Model):
 
     workers: Annotated[int, Field(ge=0, le=1024)] = 0
     keep_environments: Annotated[int, Field(ge=1)] = 4
-    device: str = "auto"
+    device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = "auto"
     threads: Annotated[int, Field(ge=1)] | None = None
     data: Annotated[Path, Field(validate_default=True)] = Path("l2bench-data")
     seeds: Annotated[tuple[Seed, ...], Field(min_length=1)] | None = None
     observers: tuple[str, ...] = ()
+
+    @field_validator("seeds")
+    @classmethod
+    def _unique(cls, value: tuple[int, ...] | None) -> tuple[int, ...] | None:
+        if value is not None and len(set(value)) < len(value):
+            raise ValueError(f"seeds must be unique, got {list(value)}")
+        return value
 
     @field_validator("data")
     @classmethod
@@ -108,16 +115,22 @@ class Cast:
         """
         name = registry.qualify("agents", agent.name)
         agent_class = registry.resolve("agents", name)
+        if not (isinstance(agent_class, type) and issubclass(agent_class, Agent)):
+            raise Unsupported(
+                f"agent '{name}' is registered as {type(agent_class).__name__}; a plugin has to "
+                f"register a class derived from l2bench.agent.Agent"
+            )
         environments: dict[str, Environment] = {}
         infos = []
         for task in suite.tasks:
-            if task.environment not in environments:
-                environments[task.environment] = make_environment(registry, task.environment)
-            environment = environments[task.environment]
-            infos.append(task_info(environment, task))
+            with guarded(f"environment '{task.environment}'"):
+                if task.environment not in environments:
+                    environments[task.environment] = make_environment(registry, task.environment)
+                infos.append(task_info(environments[task.environment], task))
         for task, info in zip(suite.tasks, infos, strict=True):
             _check_measure(task, info)
-            environments[task.environment].check(task)
+            with guarded(f"environment '{task.environment}', checking task '{task.id}'"):
+                environments[task.environment].check(task)
         settings = judge(agent_class.Settings, agent.settings, f"settings of agent '{name}'")
         observers = tuple(registry.resolve("observers", name) for name in execution.observers)
         cast = cls(
@@ -152,7 +165,8 @@ class Cast:
         """Return the spaces of a task."""
         if index not in self._spaces:
             task = self.suite.tasks[index]
-            self._spaces[index] = self.environments[task.environment].spaces(task)
+            with guarded(f"environment '{task.environment}', the spaces of task '{task.id}'"):
+                self._spaces[index] = self.environments[task.environment].spaces(task)
         return self._spaces[index]
 
     def context(self, index: int) -> TaskContext:
@@ -196,7 +210,11 @@ class Cast:
         if index not in self._samples:
             task = self.suite.tasks[index]
             environment = self.environments[task.environment]
-            self._samples[index] = environment.samples(task, self.execution.data)
+            samples = environment.samples(task, self.execution.data)
+            for array in (samples.train_inputs, samples.train_labels, samples.test_inputs,
+                          samples.test_labels):  # fmt: skip
+                array.flags.writeable = False  # agents are handed views of them
+            self._samples[index] = samples
         return self._samples[index]
 
     def forget(self, index: int) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class L2benchError(Exception):
@@ -36,6 +37,25 @@ class Incomplete(L2benchError):
 
 class BudgetExceeded(L2benchError):
     """An agent tried to learn beyond the budget of its lesson."""
+
+
+#: What a stranger's code may raise to end its caller, beside ordinary exceptions.
+FOREIGN = (Exception, SystemExit, GeneratorExit)
+
+
+@contextmanager
+def guarded(what: str) -> Iterator[None]:
+    """Turn whatever a plugin raises into one line that names it.
+
+    Raises:
+        RunFailed: in place of any exception that is not our own.
+    """
+    try:
+        yield
+    except L2benchError:
+        raise
+    except FOREIGN as error:
+        raise RunFailed(f"{what} failed: {type(error).__name__}: {error}") from error
 
 
 def nearest(asked: str, known: Iterable[str]) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import multiprocessing
 import signal
+import sys
 import time
 import traceback
 from collections import OrderedDict, deque
@@ -18,14 +20,16 @@ import numpy as np
 from l2bench.agent import Acting, Agent, TaskContext
 from l2bench.batches import count_right
 from l2bench.environment import Environment, Observation, Samples
-from l2bench.errors import RunFailed
-from l2bench.lesson import measured
+from l2bench.errors import FOREIGN, RunFailed
+from l2bench.lesson import finite, flag, measured
 from l2bench.plugins import Registry, make_environment
 from l2bench.seeding import Generators, generator, isolated, reseed
 from l2bench.suite import Task
 
 if TYPE_CHECKING:
     import gymnasium
+
+OLD_API = "the API of gym before 0.26; return what Gymnasium's does"
 
 #: Samples are labelled this many at a time.
 TEST_BATCH = 1024
@@ -80,25 +84,32 @@ class Rollout:
         options = None
         if self._episode.initial_state is not None:
             options = {"initial_state": self._episode.initial_state}
-        observation, info = self._env.reset(seed=self._episode.env_seed, options=options)
+        result = self._env.reset(seed=self._episode.env_seed, options=options)
+        if not (isinstance(result, tuple) and len(result) == 2):
+            raise RunFailed(f"reset() returned no (observation, info): {OLD_API}")
+        observation, info = result
         self._success = False if "success" in info else None
         return observation
 
     def step(self, action: Any) -> Observation:
         """Take one step; `outcome` is set when the episode is over."""
-        observation, reward, terminated, truncated, info = self._env.step(action)
+        result = self._env.step(action)
+        if len(result) != 5:
+            raise RunFailed(f"step() returned {len(result)} values: {OLD_API}")
+        observation, reward, terminated, truncated, info = result
         self._length += 1
         self._reward += float(reward)
         if info and "success" in info:
-            self._success = bool(self._success) or bool(info["success"])
+            self._success = bool(self._success) or flag(info["success"], "info['success']")
         if terminated or truncated or self._length == self._task.horizon:
-            score = measured(self._task.measure, info, self._reward, self._success)
+            reward, terminated = finite(self._reward), flag(terminated, "terminated")
+            score = measured(self._task.measure, info, reward, self._success)
             self.outcome = Outcome(
                 score,
                 self._success,
-                self._reward,
+                reward,
                 self._length,
-                bool(terminated),
+                terminated,
                 not terminated,
                 time.perf_counter() - self._began,
             )
@@ -118,14 +129,24 @@ class LiveEnvironments:
             self._live.move_to_end(task.id)
             return self._live[task.id]
         while len(self._live) >= self._limit:
-            self._live.popitem(last=False)[1].close()
+            _close(self._live.popitem(last=False)[1])
         self._live[task.id] = environment.make(task)
         return self._live[task.id]
 
     def close(self) -> None:
         """Close them all."""
         while self._live:
-            self._live.popitem()[1].close()
+            _close(self._live.popitem()[1])
+
+
+def _close(env: gymnasium.Env[Any, Any]) -> None:
+    """Close an environment; a failure of that is worth a line, never a result."""
+    try:
+        env.close()
+    except FOREIGN as error:
+        logging.getLogger("l2bench").warning(
+            "closing an environment failed: %s: %s", type(error).__name__, error
+        )
 
 
 class LocalPool:
@@ -160,9 +181,28 @@ def _play(
     acting = Acting(context, slots, np.ones(1, dtype=bool), generators)
     later = Acting(context, slots, np.zeros(1, dtype=bool), generators)
     while rollout.outcome is None:
-        observation = rollout.step(plain(act(batch([observation]), acting)[0]))
+        (action,) = rows(act(batch([observation]), acting), 1)
+        observation = rollout.step(plain(action))
         acting = later
     return rollout.outcome
+
+
+def rows(actions: Any, count: int) -> Any:
+    """Return actions that have one row per observation.
+
+    Raises:
+        RunFailed: if they do not.
+    """
+    try:
+        found = len(actions)
+    except TypeError:
+        found = None
+    if found != count:
+        raise RunFailed(
+            f"act() returned {'no rows' if found is None else f'{found} rows'} for {count} "
+            f"observations; expected one action per row"
+        )
+    return actions
 
 
 def plain(action: Any) -> Any:
@@ -176,7 +216,7 @@ def batch(observations: Sequence[Observation]) -> Observation:
     if isinstance(first, Mapping):
         return {key: np.stack([each[key] for each in observations]) for key in first}
     if len(observations) == 1:
-        return np.asarray(first)[None]
+        return np.array(first)[None]  # a copy: the agent may do with it what it likes
     return np.stack(observations)
 
 
@@ -289,7 +329,7 @@ def _answer(asking: list[tuple[_Worker, Observation]], context: TaskContext, act
         np.array([worker.first for worker in workers]),
         [worker.generator for worker in workers],
     )
-    actions = act(batch([observation for _, observation in asking]), acting)
+    actions = rows(act(batch([obs for _, obs in asking]), acting), len(asking))
     for worker, action in zip(workers, actions, strict=True):
         worker.first = False
         worker.connection.send(plain(action))
@@ -298,6 +338,7 @@ def _answer(asking: list[tuple[_Worker, Observation]], context: TaskContext, act
 def _serve(connection: Connection, keep: int) -> None:
     """Run episodes as told until told to stop: the body of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
+    sys.stdout = sys.stderr  # standard output is the command's alone
     registry = Registry()
     environments: dict[str, Environment] = {}
     live = LiveEnvironments(keep)

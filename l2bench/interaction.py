@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from l2bench.environment import Observation
 from l2bench.errors import BudgetExceeded, RunFailed
-from l2bench.lesson import Lesson, measured
+from l2bench.lesson import Lesson, finite, flag, measured
 from l2bench.seeding import reseed
 from l2bench.suite import Learning
 
@@ -101,7 +101,7 @@ class InteractionLesson(Lesson):
         self._reward += reward  # type: ignore[operator]
         self._until -= 1
         if info and "success" in info:
-            self._success = bool(self._success) or bool(info["success"])
+            self._success = bool(self._success) or flag(info["success"], "info['success']")
         if terminated or truncated or not self._until:
             return self._event(result)
         return result  # type: ignore[return-value]
@@ -159,8 +159,9 @@ class InteractionLesson(Lesson):
         self._live = False
 
     def _close_row(self, info: Mapping[str, Any] | None, status: str) -> None:
-        score = measured(self._measure, info, self._reward, self._success)
-        self._experience(score, self._success, self._reward, self._row_steps, status)
+        reward = finite(self._reward)
+        score = measured(self._measure, info, reward, self._success)
+        self._experience(score, self._success, reward, self._row_steps, status)
         self._reward, self._row_steps = 0.0, 0
         self._success = None if self._success is None else False
 

@@ -90,6 +90,29 @@ class Lesson:
         self._since = now
 
 
+def flag(value: Any, name: str) -> bool:
+    """Return a yes or no that an environment gave.
+
+    Raises:
+        RunFailed: for anything but True, False, 1 and 0.
+    """
+    if isinstance(value, bool | np.bool_ | int | float) and value in (0, 1):
+        return bool(value)
+    raise RunFailed(f"the environment's {name} is {value!r:.60}; expected True or False")
+
+
+def finite(reward: float) -> float:
+    """Return the sum of an episode's rewards.
+
+    Raises:
+        RunFailed: if it is not a number.
+    """
+    total = float(reward)
+    if not np.isfinite(total):
+        raise RunFailed(f"the environment's rewards add up to {total}; they must be numbers")
+    return total
+
+
 def measured(
     measure: str, info: Mapping[str, Any] | None, reward: float, success: bool | None
 ) -> float | None:

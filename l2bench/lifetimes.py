@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import platform
 import re
@@ -14,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import l2bench
-from l2bench.bundle.files import claim, write_json
+from l2bench.bundle.files import claim, guard_writes, write_json
 from l2bench.bundle.hashing import document_hash
 from l2bench.bundle.model import (
     AgentCard,
@@ -30,7 +32,7 @@ from l2bench.bundle.model import (
 from l2bench.bundle.reader import SUFFIX, find_bundles, read_bundle
 from l2bench.bundle.writer import GENESIS, BundleWriter, now
 from l2bench.cast import AgentSpec, Cast
-from l2bench.errors import Unsupported, UsageError
+from l2bench.errors import Unsupported, UsageError, guarded
 from l2bench.experts import content_key, expert_suite
 from l2bench.plugins import Registry
 from l2bench.runner import LifetimeRunner
@@ -154,12 +156,13 @@ class Run:
             runner.run()
             writer.adopt(experts)
             writer.finalise(self._score)
-        except KeyboardInterrupt:
-            writer.event("interrupted")
-            writer.set_status("interrupted")
-            raise
-        except Exception:
-            writer.set_status("failed")
+        except BaseException as error:
+            stopped = isinstance(error, KeyboardInterrupt)
+            with contextlib.suppress(OSError):  # a full disk must not hide what happened
+                writer.event("interrupted" if stopped else "failed")
+                writer.set_status("interrupted" if stopped else "failed")
+            if isinstance(error, OSError):
+                raise guard_writes(str(writer.folder))(error) from error
             raise
         finally:
             writer.close()
@@ -264,7 +267,12 @@ class Run:
         return refs
 
     def _environment_versions(self) -> dict[str, dict[str, str]]:
-        return {name: dict(env.versions()) for name, env in self.cast.environments.items()}
+        versions = {}
+        for name, environment in self.cast.environments.items():
+            with guarded(f"environment '{name}', its versions"):
+                found = environment.versions()
+                versions[name] = {str(key): str(value) for key, value in found.items()}
+        return versions
 
     def _segment(self, runner: LifetimeRunner) -> Segment:
         execution = self.cast.execution.model_dump(mode="json")
@@ -277,9 +285,16 @@ class Run:
             cpus=os.cpu_count() or 1,
             packages=installed(RECORDED),
             environments=self._environment_versions(),
-            agent=dict(runner.agent.details()),
+            agent=_facts(runner),
             execution=execution,
         )
+
+
+def _facts(runner: LifetimeRunner) -> dict[str, Any]:
+    """Return what the agent says of itself, as plain data."""
+    with guarded(f"agent '{runner.cast.agent_name}', its details"):
+        facts: dict[str, Any] = json.loads(json.dumps(dict(runner.agent.details()), default=str))
+        return facts
 
 
 def _from(progress: Progress, first: int, total: int) -> Progress:

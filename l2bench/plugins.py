@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, distributions
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 import pluggy
 
 from l2bench import hookspecs
-from l2bench.errors import Unsupported, UsageError, choices, nearest
+from l2bench.errors import FOREIGN, Unsupported, UsageError, choices, nearest
 
 Kind = Literal["environments", "agents", "metric_sets", "suites", "configs", "observers"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -79,7 +80,7 @@ class Registry:
                 for hook in caller.get_hookimpls():
                     if hook.plugin_name == plugin.name:
                         plugin.names[kind] = dict(hook.function())
-        except Exception as error:  # a stranger's code may raise anything
+        except FOREIGN as error:
             plugin.broken = f"{type(error).__name__}: {error}"
             plugin.names = {}
             if self._hooks.has_plugin(plugin.name):
@@ -114,6 +115,9 @@ class Registry:
                     f"give the full name"
                 )
         self._refuse_unusable_plugin(label, name)
+        clash = next((p.broken for p in self.plugins if p.name == "l2bench" and p.broken), None)
+        if clash:
+            raise Unsupported(clash)
         bare = {q.split("/", 1)[1]: q for q in known}
         hint = nearest(name, known) or nearest(name, bare)
         listing = "l2bench suites" if kind == "suites" else "l2bench plugins"
@@ -146,12 +150,14 @@ class Registry:
         qualified = self.qualify(kind, name)
         plugin = self.names(kind)[qualified]
         target = plugin.names[kind][qualified.split("/", 1)[1]]
+        if kind in ("suites", "configs"):
+            return Path(target)
         if not isinstance(target, str):
             return target
         module, _, attribute = target.partition(":")
         try:
             return getattr(importlib.import_module(module), attribute)
-        except (ImportError, AttributeError) as error:
+        except FOREIGN as error:
             raise Unsupported(
                 f"'{qualified}' of {plugin.distribution} {plugin.version} cannot be imported: "
                 f"{type(error).__name__}: {error}"

@@ -19,7 +19,7 @@ from l2bench.batches import DemonstrationLesson, SampleLesson
 from l2bench.bundle.lifetime import block_row
 from l2bench.bundle.writer import BundleWriter, now
 from l2bench.cast import Cast
-from l2bench.errors import BudgetExceeded, L2benchError, RunFailed
+from l2bench.errors import FOREIGN, BudgetExceeded, L2benchError, RunFailed
 from l2bench.evaluation import Episode, LocalPool, Outcome, WorkerPool, test_samples
 from l2bench.interaction import InteractionLesson
 from l2bench.lesson import Lesson
@@ -153,6 +153,8 @@ class LifetimeRunner:
             with isolated(derive(self.cast.suite.hash, self.seed, "learning", block.index)):
                 self.agent.learn(lesson, context)
             lesson.close()
+            if lesson.used != block.stop - block.start:
+                raise RunFailed("the lesson's own limits were changed")
         rows: list[Row] = []
         base = self.totals.lx
         for experience in lesson.experiences:
@@ -343,7 +345,7 @@ class LifetimeRunner:
             if cause:
                 self.writer.event("error", doing=doing, traceback=_anonymous(cause))
             raise
-        except Exception as error:
+        except FOREIGN as error:
             self.writer.event("error", doing=doing, traceback=_anonymous(traceback.format_exc()))
             raise RunFailed(
                 f"{doing} with agent '{self.cast.agent_name}' failed: {type(error).__name__}: "

@@ -14,7 +14,7 @@ import numpy as np
 import l2bench
 from l2bench.bundle.lifetime import Lifetime
 from l2bench.bundle.reader import Bundle, read_bundle, refuse_mixture
-from l2bench.errors import UsageError
+from l2bench.errors import UsageError, guarded
 from l2bench.metrics.base import MetricSet
 from l2bench.metrics.scores import Metric, Scores, Value
 from l2bench.metrics.statistics import estimate
@@ -51,9 +51,10 @@ def score_lifetime(lifetime: Lifetime, sets: Sequence[MetricSet]) -> dict[str, A
     Where the record is incomplete, values of the lifetime as a whole are withheld.
     """
     metrics: list[dict[str, Any]] = []
-    scorers, warnings = [], []
+    scorers, warnings = [], _odd_scores(lifetime)
     for metric_set in sets:
-        scores = metric_set.score(lifetime)
+        with guarded(f"metric set '{metric_set.name}'"):
+            scores = metric_set.score(lifetime)
         definitions = {metric.id: metric for metric in metric_set.metrics}
         for value in scores.values:
             metric = definitions[value.id]
@@ -77,6 +78,26 @@ def score_lifetime(lifetime: Lifetime, sets: Sequence[MetricSet]) -> dict[str, A
         "curves": curves(lifetime),
         "warnings": warnings,
     }
+
+
+def _odd_scores(lifetime: Lifetime) -> list[str]:
+    """Return what a reader should know of scores that are missing or out of range."""
+    if "score" not in lifetime.episodes.column_names:
+        return []
+    tasks = lifetime.episodes["task_index"].to_numpy()
+    performance = lifetime.performance()
+    found = []
+    for index, task in enumerate(lifetime.suite.tasks):
+        own = performance[tasks == index]
+        missing, outside = int(np.isnan(own).sum()), int(((own < 0) | (own > 1)).sum())
+        if missing:
+            found.append(f"task {task.id}: {missing} of {len(own)} episodes have no score")
+        if outside:
+            low, high = task.score_range
+            found.append(
+                f"task {task.id}: {outside} of {len(own)} scores lie outside {low:g} to {high:g}"
+            )
+    return found
 
 
 def score_bundle(bundle: Bundle, sets: Sequence[MetricSet]) -> dict[str, Any]:

@@ -122,6 +122,11 @@ def read_bundle(folder: Path, *, tables_only: bool = False) -> Bundle:
         )
     manifest = _document(Manifest, folder, "manifest.json")
     suite = _document(Suite, folder, "suite.json")
+    if suite.hash != manifest.suite.suite_hash:
+        raise Unsupported(
+            f"{folder / 'suite.json'} is not the suite that the manifest records (another hash); "
+            f"restore it from a copy"
+        )
     agent = _document(AgentCard, folder, "agent.json")
     has_provenance = (folder / "provenance.json").exists()
     provenance = _document(Provenance, folder, "provenance.json") if has_provenance else None

@@ -53,51 +53,57 @@ def sequence(
         learning = Learning(source="samples", unit="epochs", amount=1)
     learning = learning or Learning(source="interaction", unit="episodes", amount=1)
     low, high = score_range or (0.0, 1.0)
-    names = list(ids or map(slug, tasks))
-    index = {task: position for position, task in enumerate(tasks)}
     if measure in RATES:
         _refuse_others(evaluations, measure, low, high)
         evaluations = [_fractions(evaluation, low, high) for evaluation in evaluations]
         low, high = 0.0, 1.0
-    written: list[WrittenBlock] = []
-    means: dict[tuple[int, int], tuple[float, int | None]] = {}
-    for evaluation in evaluations:
-        if evaluation.learned is not None:
-            learned = names[index[evaluation.learned]]
-            written.append(WrittenBlock(learn=learned, amount=evaluation.amount))
-        measured = sorted(index[task] for task in evaluation.means)
-        for task, mean in evaluation.means.items():
-            means[len(written), index[task]] = mean
-        if measured:
-            written.append(WrittenBlock(evaluate=tuple(names[at] for at in measured)))
-    done = len(written)
-    taught = {evaluation.learned for evaluation in evaluations}
-    for task in tasks:
-        if task not in taught:
-            written.append(WrittenBlock(learn=names[index[task]]))
-            written.append(WrittenBlock(evaluate=(names[index[task]],)))
+    ids = list(ids or map(slug, tasks))
+    written, means, done = _written(tasks, ids, evaluations)
     suite = Suite(
         id=slug(name),
         version="imported",
         title=f"{name} (imported)",
         tasks=tuple(
             Task(
-                id=names[position],
+                id=id,
                 environment=environment,
                 task=task,
                 measure=measure,
                 score_range=(low, high),
                 learning=learning,
             )
-            for position, task in enumerate(tasks)
+            for id, task in zip(ids, tasks, strict=True)
         ),
         scenario=Scenario(kind="blocks", blocks=tuple(written)),
         seeds=(0,),
         metrics=tuple(metrics),
     )
     blocks = plan(suite, 0)
-    missing = frozenset(range(done, len(blocks)))
-    return aggregate(suite, seed, blocks, means, missing=missing)
+    return aggregate(suite, seed, blocks, means, missing=frozenset(range(done, len(blocks))))
+
+
+def _written(
+    tasks: Sequence[str], ids: Sequence[str], evaluations: Sequence[Evaluation]
+) -> tuple[list[WrittenBlock], dict[tuple[int, int], tuple[float, int | None]], int]:
+    """Return all blocks, the means by block and task, and how many blocks took place."""
+    index = {task: position for position, task in enumerate(tasks)}
+    written: list[WrittenBlock] = []
+    means: dict[tuple[int, int], tuple[float, int | None]] = {}
+    for evaluation in evaluations:
+        if evaluation.learned is not None:
+            learned = ids[index[evaluation.learned]]
+            written.append(WrittenBlock(learn=learned, amount=evaluation.amount))
+        for task, mean in evaluation.means.items():
+            means[len(written), index[task]] = mean
+        if evaluation.means:
+            measured = sorted(index[task] for task in evaluation.means)
+            written.append(WrittenBlock(evaluate=tuple(ids[at] for at in measured)))
+    done = len(written)
+    taught = {evaluation.learned for evaluation in evaluations}
+    for task, id in zip(tasks, ids, strict=True):
+        if task not in taught:
+            written += [WrittenBlock(learn=id), WrittenBlock(evaluate=(id,))]
+    return written, means, done
 
 
 def _fractions(evaluation: Evaluation, low: float, high: float) -> Evaluation:
