@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from l2bench.errors import UsageError, choices, nearest
+from l2bench.errors import FOREIGN, UsageError, choices, nearest
 from l2bench.suite import Source, Task
 
 if TYPE_CHECKING:
@@ -143,6 +144,16 @@ class Environment(ABC):
     def versions(self) -> Mapping[str, str]:
         """Return the versions that results depend on (simulator, renderer), for the provenance."""
         return {}
+
+
+def close_quietly(env: gymnasium.Env[Any, Any]) -> None:
+    """Close an environment; a failure of that is worth a line, never a result."""
+    try:
+        env.close()
+    except FOREIGN as error:
+        logging.getLogger("l2bench").warning(
+            "closing an environment failed: %s: %s", type(error).__name__, error
+        )
 
 
 def task_info(environment: Environment, task: Task) -> TaskInfo:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import multiprocessing
 import signal
 import sys
@@ -19,8 +18,8 @@ import numpy as np
 
 from l2bench.agent import Acting, Agent, TaskContext
 from l2bench.batches import count_right
-from l2bench.environment import Environment, Observation, Samples
-from l2bench.errors import FOREIGN, RunFailed
+from l2bench.environment import Environment, Observation, Samples, close_quietly
+from l2bench.errors import RunFailed
 from l2bench.lesson import finite, flag, measured
 from l2bench.plugins import Registry, make_environment
 from l2bench.seeding import Generators, generator, isolated, reseed
@@ -129,24 +128,14 @@ class LiveEnvironments:
             self._live.move_to_end(task.id)
             return self._live[task.id]
         while len(self._live) >= self._limit:
-            _close(self._live.popitem(last=False)[1])
+            close_quietly(self._live.popitem(last=False)[1])
         self._live[task.id] = environment.make(task)
         return self._live[task.id]
 
     def close(self) -> None:
         """Close them all."""
         while self._live:
-            _close(self._live.popitem()[1])
-
-
-def _close(env: gymnasium.Env[Any, Any]) -> None:
-    """Close an environment; a failure of that is worth a line, never a result."""
-    try:
-        env.close()
-    except FOREIGN as error:
-        logging.getLogger("l2bench").warning(
-            "closing an environment failed: %s: %s", type(error).__name__, error
-        )
+            close_quietly(self._live.popitem()[1])
 
 
 class LocalPool:

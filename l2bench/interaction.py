@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from l2bench.environment import Observation
+from l2bench.environment import Observation, close_quietly
 from l2bench.errors import BudgetExceeded, RunFailed
 from l2bench.lesson import Lesson, finite, flag, measured
 from l2bench.seeding import reseed
@@ -108,7 +108,7 @@ class InteractionLesson(Lesson):
 
     def close(self) -> None:
         """End the lesson and the environment; an unfinished episode stays, as incomplete."""
-        self._env.close()
+        close_quietly(self._env)
         if self._live and (self._row_steps or self._until < self._stretch):
             self._advance()
             self._close_row(None, "incomplete")

@@ -139,7 +139,7 @@ class LifetimeRunner:
         self._forget_states(block)
 
     def _save(self, folder: Path) -> None:
-        with self._blame("saving the agent's state"):
+        with self._blame("saving the agent's state", let_pass=OSError):  # the writer says more
             self.agent.save(folder)
 
     def _learn(self, block: Block) -> dict[str, list[Row]]:
@@ -334,10 +334,12 @@ class LifetimeRunner:
         return f"evaluate {which}{where}"
 
     @contextmanager
-    def _blame(self, doing: str) -> Iterator[None]:
+    def _blame(self, doing: str, let_pass: type[Exception] | tuple[()] = ()) -> Iterator[None]:
         """Turn whatever a plugin raises into one line; its traceback goes into events.jsonl."""
         try:
             yield
+        except let_pass:
+            raise
         except BudgetExceeded as error:
             raise RunFailed(f"{doing} with agent '{self.cast.agent_name}': {error}") from None
         except L2benchError as error:

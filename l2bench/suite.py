@@ -80,16 +80,16 @@ class Learning(Model):
     @model_validator(mode="before")
     @classmethod
     def _fill_checkpoints(cls, data: Any) -> Any:
-        if isinstance(data, Mapping) and isinstance(data.get("every"), int) and data["every"] > 0:
-            every, amount = data["every"], data.get("amount")
-            if not isinstance(amount, int):
-                return data
+        every, amount = (
+            (data.get(k) for k in ("every", "amount")) if isinstance(data, Mapping) else (0, 0)
+        )
+        if type(every) is int and type(amount) is int and every > 0:
             if amount % every:
                 raise ValueError(f"every ({every}) must divide amount ({amount})")
             if amount // every > MOST_CHECKPOINTS:
                 raise ValueError(f"more than {MOST_CHECKPOINTS} checkpoints; raise every ({every})")
             checkpoints = tuple(range(0, amount + 1, every))
-            if data.get("checkpoints") and tuple(data["checkpoints"]) != checkpoints:
+            if data.get("checkpoints") and list(data["checkpoints"]) != list(checkpoints):
                 raise ValueError("give either every or checkpoints, not both")
             return {**data, "checkpoints": checkpoints}
         return data
@@ -218,6 +218,7 @@ class Suite(Model):
 
     @model_validator(mode="after")
     def _check(self) -> Suite:
+        _plain(self.resolved())
         ids = [task.id for task in self.tasks]
         if len(set(ids)) < len(ids):
             twice = sorted({id for id in ids if ids.count(id) > 1})

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from l2bench.cast import AgentSpec, Execution
-from l2bench.errors import Unsupported, UsageError, choices, nearest
+from l2bench.errors import L2benchError, Unsupported, UsageError, choices, nearest
 from l2bench.plugins import Registry
 from l2bench.suite import Suite, differences, judge
+
+LARGEST, MOST_ALIASES = 1_000_000, 100
 
 #: Keys of a suite file that are not part of the suite itself.
 BESIDE = ("agent", "execution", "profiles", "task_defaults", "select")
@@ -49,8 +51,12 @@ def compose(registry: Registry, named: str, overrides: Sequence[str]) -> Compose
 
 def find(registry: Registry, named: str) -> Path:
     """Return the file of a suite: a path ending in .yaml, or a registered name."""
-    if named.endswith((".yaml", ".yml")):
+    if named.lower().endswith((".yaml", ".yml")):
         path = Path(named)
+        if path.is_dir() or (path.is_file() and path.suffix != ".yaml"):
+            raise UsageError(
+                f"{named} is not a suite file; a suite is a file whose name ends in .yaml"
+            )
         if not path.is_file():
             siblings = [str(p) for p in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
             raise UsageError(
@@ -65,10 +71,12 @@ def _profile(overrides: Sequence[str]) -> tuple[str | None, list[str]]:
     profile, rest = None, []
     for override in overrides:
         key, _, value = override.partition("=")
-        if key == "profile":
+        if key == "profile" and value:
             profile = value
-        elif key == "agent":
+        elif key == "agent" and value:
             rest += [f"++agent.name={value}", "++agent.settings={}"]
+        elif not value and key in ("profile", "agent"):
+            raise UsageError(f"'{override}' names no {key}; write {key}=NAME")
         elif "=" not in override and not override.startswith("~"):
             raise UsageError(
                 f"'{override}' is not an override; write key=value, such as agent=random"
@@ -90,11 +98,18 @@ def _hydra(
     from omegaconf.errors import OmegaConfBaseException
     from yaml import YAMLError
 
+    _refuse_bombs(path)
+    OmegaConf.clear_resolver("oc.env")  # a suite must not record the environment
     try:
         raw = OmegaConf.load(path)
         if not isinstance(raw, DictConfig):
             raise UsageError(f"{path} holds no mapping of keys to values; it is not a suite")
-        profiles = dict(raw.get("profiles") or {})
+        profiles = raw.get("profiles") or {}
+        if not isinstance(profiles, Mapping) or not all(
+            isinstance(patch, Mapping) for patch in profiles.values()
+        ):
+            raise UsageError(f"{path.name}: profiles must map each name to the keys it sets")
+        profiles = {str(name): patch for name, patch in profiles.items()}
         composing = list(overrides)
         if profile is not None:
             if profile not in profiles:
@@ -111,17 +126,39 @@ def _hydra(
             composing.append(f"hydra.searchpath=[{','.join(paths)}]")
         with initialize_config_dir(str(path.parent), version_base="1.3"):
             config = hydra_compose(path.stem, overrides=composing)
-        data = OmegaConf.to_container(config, resolve=True)
+        data = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     except (HydraException, OmegaConfBaseException) as error:
         raise UsageError(f"{path.name}: {_first_line(error)}") from None
-    except (OSError, YAMLError, UnicodeDecodeError) as error:
+    except (OSError, YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise Unsupported(f"{path} cannot be read as YAML: {_first_line(error)}") from None
+    except L2benchError:
+        raise
+    except Exception as error:  # what Hydra makes of an odd file or override
+        raise UsageError(f"{path.name} cannot be composed: {_first_line(error)}") from None
     assert isinstance(data, dict)
     return {str(key): value for key, value in data.items()}
 
 
+def _refuse_bombs(path: Path) -> None:
+    """Refuse files that are small to write and endless to read."""
+    import yaml
+
+    try:
+        text = path.read_text(encoding="utf-8")
+        if len(text) > LARGEST:
+            raise Unsupported(f"{path} holds more than {LARGEST:,} characters; a suite is smaller")
+        aliases = sum(
+            isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)
+        )
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+        raise Unsupported(f"{path} cannot be read as YAML: {_first_line(error)}") from None
+    if aliases > MOST_ALIASES:
+        raise Unsupported(f"{path} holds {aliases} YAML aliases; {MOST_ALIASES} are allowed")
+
+
 def _config_folders(registry: Registry) -> list[Path]:
-    return [Path(registry.resolve("configs", name)) for name in sorted(registry.names("configs"))]
+    found = [Path(registry.resolve("configs", name)) for name in sorted(registry.names("configs"))]
+    return [path for path in found if path.is_dir()]
 
 
 def _first_line(error: BaseException) -> str:
@@ -129,16 +166,18 @@ def _first_line(error: BaseException) -> str:
     if problem and mark:
         return f"{problem} in line {mark.line + 1}"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return "; ".join(lines[:2]) or type(error).__name__
+    return "; ".join(lines[:2])[:300] or type(error).__name__
 
 
 def _suite(data: dict[str, Any], path: Path) -> tuple[Suite, dict[str, Any]]:
     """Return the suite in composed data, and the keys beside it."""
     beside = {key: data.pop(key, None) for key in BESIDE}
     defaults = beside["task_defaults"] or {}
-    tasks = [_merged(defaults, task) for task in data.get("tasks") or []]
-    if beside["select"] is not None:
-        tasks = _selected(tasks, beside["select"], path)
+    tasks = data.get("tasks")
+    if isinstance(tasks, list):
+        tasks = [_merged(defaults, task) for task in tasks]
+        if beside["select"] is not None:
+            tasks = _selected(tasks, beside["select"], path)
     return judge(Suite, {**data, "tasks": tasks}, path.name), beside
 
 
@@ -153,8 +192,10 @@ def _merged(defaults: Any, task: Any) -> Any:
 
 
 def _selected(tasks: list[Any], select: Any, path: Path) -> list[Any]:
-    known = {task.get("id"): task for task in tasks if isinstance(task, Mapping)}
-    wanted = [select] if isinstance(select, str) else list(select)
+    known = {str(task.get("id")): task for task in tasks if isinstance(task, Mapping)}
+    wanted = [select] if isinstance(select, str) else select
+    if not isinstance(wanted, list) or not all(isinstance(name, str) for name in wanted):
+        raise UsageError(f"select takes a list of task ids such as [a,b], not {select!r:.60}")
     for name in wanted:
         if name not in known:
             ids = [str(id) for id in known]

@@ -14,7 +14,7 @@ import click
 from l2bench import __version__
 from l2bench.cli.main import print_json, printable
 from l2bench.cli.options import as_json
-from l2bench.errors import L2benchError
+from l2bench.errors import L2benchError, guarded
 from l2bench.lifetimes import RECORDED, installed
 from l2bench.plugins import KNOWN_PLUGINS, Registry, make_environment
 
@@ -80,9 +80,10 @@ def _environments(registry: Registry) -> list[dict[str, Any]]:
     rows = []
     for name in sorted(registry.names("environments")):
         try:
-            environment = make_environment(registry, name)
-            environment.diagnose()
-            versions = ", ".join(f"{k} {v}" for k, v in environment.versions().items())
+            with guarded(f"environment '{name}'"):
+                environment = make_environment(registry, name)
+                environment.diagnose()
+                versions = ", ".join(f"{k} {v}" for k, v in environment.versions().items())
             rows.append(_row(name, versions or "ready"))
         except L2benchError as error:
             rows.append(_row(name, "not usable", False, str(error)))

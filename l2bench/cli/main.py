@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import keyword
@@ -12,7 +13,7 @@ from typing import Any, NoReturn
 import click
 
 from l2bench import __version__
-from l2bench.errors import L2benchError
+from l2bench.errors import FOREIGN, L2benchError
 
 #: Command -> (module, one line for the overview). Modules are imported when a command is used.
 COMMANDS = {
@@ -28,6 +29,9 @@ COMMANDS = {
     "suites": ("l2bench.cli.listing", "List the suites."),
     "doctor": ("l2bench.cli.doctor", "Show what is installed and what is missing."),
 }
+
+#: Messages longer than this are cut; names in them may be anything.
+LONGEST = 2000
 
 EXIT_CODES = """
 Exit codes: 0 ok, 1 failed, 2 usage, 3 unsupported or missing, 4 incomplete, 5 internal error,
@@ -78,7 +82,16 @@ def cli() -> None:
 
 def main() -> NoReturn:
     """Run the command line and exit with the documented code."""
-    sys.exit(invoke(sys.argv[1:]))
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever called
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115, PTH123
+    code = invoke(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except OSError:
+        code = code or 1
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python complains at exit
+    sys.exit(code)
 
 
 def invoke(arguments: list[str]) -> int:
@@ -98,7 +111,10 @@ def invoke(arguments: list[str]) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody reads on; stay quiet at exit
         return 1
-    except Exception as error:
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{where}{error.strerror or error}", 1, as_json)
+    except FOREIGN as error:
         if os.environ.get("L2BENCH_TRACEBACK"):
             raise
         text = f"internal error: {type(error).__name__}: {error}; set L2BENCH_TRACEBACK=1 for more"
@@ -107,9 +123,11 @@ def invoke(arguments: list[str]) -> int:
 
 
 def _fail(message: str, code: int, as_json: bool) -> int:
-    if as_json:
-        print_json({"error": {"message": message, "exit_code": code}})
-    click.echo(f"l2bench: {printable(message)}", err=True)
+    with contextlib.suppress(OSError):
+        if as_json:
+            print_json({"error": {"message": message, "exit_code": code}})
+        line = "; ".join(part.strip() for part in printable(message).splitlines() if part.strip())
+        click.echo(f"l2bench: {line if len(line) <= LONGEST else line[:LONGEST] + '...'}", err=True)
     return code
 
 

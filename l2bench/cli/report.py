@@ -48,7 +48,7 @@ def report(
     summary = summarise_bundles(read)
     inside = path.is_dir() and [path.resolve()] != [bundle.folder.resolve() for bundle in read]
     inside = inside and not isinstance(read[0], Imported)
-    page = _write(read, summary, out or _default_page(path, inside=inside))
+    page = _write(read, summary, out or _default_page(path.resolve(), inside=inside))
     if as_json:
         print_json({**summary, "report": str(page)})
         return
@@ -60,6 +60,7 @@ def report(
 
 def write_page(path: Path, summary: Mapping[str, Any], out: Path | None = None) -> Path:
     """Write the report of the bundles at a path and return its absolute path."""
+    path = path.resolve()
     folders = [folder for folder in find_bundles(path) if folder.name in summary["bundles"]]
     page = out or _default_page(path, inside=folders != [path])
     return _write([read_bundle(folder) for folder in folders], summary, page)

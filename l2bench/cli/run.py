@@ -65,7 +65,11 @@ def run(
         return
     folder = (out or _default_folder(cast)).absolute()
     prepared = Run(registry, cast, composed.deviations)
-    with _progress() as progress, _terminated_as_interrupt():
+    with (
+        _progress() as progress,
+        _terminated_as_interrupt(),
+        contextlib.redirect_stdout(sys.stderr),  # standard output is the command's alone
+    ):
         summary = prepared.execute(folder, resume=resume, progress=progress, experts=experts)
     page = write_page(folder, summary)
     if as_json:
