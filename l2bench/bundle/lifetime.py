@@ -33,13 +33,17 @@ class Lifetime:
     cells: pa.Table | None = None
 
     def performance(self) -> Array:
-        """Return each evaluation episode's performance in [0, 1], shape (rows,).
+        """Return each evaluation episode's performance in [0, 1], shape (rows,)."""
+        return self.placed(self.episodes)
 
-        It is the raw score placed in the task's score range (for success and accuracy: itself);
-        NaN where nothing was measured. Values outside the range are kept as they are.
+    def placed(self, rows: pa.Table) -> Array:
+        """Return the raw scores of a table's rows, placed in their tasks' score ranges.
+
+        For success and accuracy that is the score itself; NaN where nothing was measured. Values
+        outside the range are kept as they are.
         """
-        raw = self.episodes["score"].to_numpy()
-        tasks = self.episodes["task_index"].to_numpy()
+        raw = rows["score"].to_numpy()
+        tasks = rows["task_index"].to_numpy()
         ranges = np.array([task.score_range for task in self.suite.tasks], dtype=float)
         low, high = ranges[tasks, 0], ranges[tasks, 1]
         result: Array = (np.asarray(raw, dtype=float) - low) / (high - low)

@@ -8,11 +8,12 @@ from typing import Any
 
 import click
 
-from l2bench.cli.main import print_json, printable
+from l2bench.cli.main import print_json
 from l2bench.cli.options import as_json
 from l2bench.comparison import compare as compare_contenders
 from l2bench.comparison import contender
 from l2bench.errors import RunFailed
+from l2bench.report.text import printable
 
 
 @click.command()

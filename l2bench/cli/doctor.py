@@ -12,11 +12,12 @@ from typing import Any
 import click
 
 from l2bench import __version__
-from l2bench.cli.main import print_json, printable
+from l2bench.cli.main import print_json
 from l2bench.cli.options import as_json
 from l2bench.errors import L2benchError, guarded
 from l2bench.lifetimes import RECORDED, installed
 from l2bench.plugins import KNOWN_PLUGINS, Registry, make_environment
+from l2bench.report.text import printable
 
 GL_BACKENDS = {"egl": ("EGL", "libegl1"), "osmesa": ("OSMesa", "libosmesa6")}
 

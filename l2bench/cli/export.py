@@ -7,10 +7,11 @@ from typing import Any
 
 import click
 
-from l2bench.cli.main import print_json, printable
+from l2bench.cli.main import print_json
 from l2bench.cli.options import about_source, as_json, experts, source_kind
 from l2bench.interop import exports
 from l2bench.plugins import Registry
+from l2bench.report.text import printable
 
 _KINDS = "\n".join(f"  {kind:9} {text}" for kind, text in exports.EXPORTS.items())
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import click
 
-from l2bench.cli.main import print_json, printable
+from l2bench.cli.main import print_json
 from l2bench.cli.options import about_source, as_json, experts
 from l2bench.interop.kinds import IMPORTERS, importer, open_source
 from l2bench.interop.source import write
 from l2bench.plugins import Registry
+from l2bench.report.text import printable
 
 _KINDS = "\n".join(f"  {kind:16} {known.looks_like}" for kind, known in IMPORTERS.items())
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import click
 
-from l2bench.cli.main import print_json, printable
+from l2bench.cli.main import print_json
 from l2bench.cli.options import as_json
 from l2bench.plugins import KINDS, KNOWN_PLUGINS, Registry
+from l2bench.report.text import printable
 
 
 @click.command()

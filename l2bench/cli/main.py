@@ -126,7 +126,10 @@ def _fail(message: str, code: int, as_json: bool) -> int:
     with contextlib.suppress(OSError):
         if as_json:
             print_json({"error": {"message": message, "exit_code": code}})
-        line = "; ".join(part.strip() for part in printable(message).splitlines() if part.strip())
+        from l2bench.report.text import printable
+
+        parts = [printable(part).strip() for part in message.splitlines()]
+        line = "; ".join(part for part in parts if part)
         click.echo(f"l2bench: {line if len(line) <= LONGEST else line[:LONGEST] + '...'}", err=True)
     return code
 
@@ -134,14 +137,3 @@ def _fail(message: str, code: int, as_json: bool) -> int:
 def print_json(data: Any) -> None:
     """Print one strict JSON document."""
     click.echo(json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False))
-
-
-def printable(text: str) -> str:
-    """Return text without control and bidirectional characters."""
-    hidden = {*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F}
-    return "".join(
-        c
-        if (c.isprintable() or c == "\n") and ord(c) not in hidden
-        else "\N{REPLACEMENT CHARACTER}"
-        for c in text
-    )

@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
-from l2bench.cli.main import print_json, printable
+from l2bench.cli.main import print_json
 from l2bench.cli.options import about_source, as_json, bundles, experts, source_kind
 from l2bench.plugins import Registry
+from l2bench.report.text import printable
 
 
 @click.command()

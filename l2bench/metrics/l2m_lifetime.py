@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from l2bench.bundle.lifetime import Lifetime, columns
 from l2bench.errors import Unsupported
-from l2bench.metrics.l2m_log import BoolArray, FloatArray, IntArray, Log, cut
+from l2bench.metrics.l2m_log import BoolArray, IntArray, Log, cut
 
 Columns = dict[str, NDArray[Any]]
 
@@ -40,7 +40,7 @@ def log_of(lifetime: Lifetime, *, raw: bool = False) -> Log | None:
     home, visits = _homes(columns(lifetime.blocks), pairs)
     at = home[episodes["block_index"]]
     evaluated = known & (at >= 0)
-    score = _performance(lifetime, learning)
+    score = lifetime.placed(lifetime.learning)
     learned = ~np.isnan(score) & (learning["status"] == "ok")
     learned_at = home[learning["block_index"]]
     unscored = np.array(sorted(set(visits) - set(learned_at[learned].tolist())), dtype=np.int64)
@@ -80,8 +80,7 @@ def _imported(lifetime: Lifetime, raw: bool) -> Log | None:
     if raw:
         value = np.concatenate([part["score"].to_numpy() for part in parts])
     else:
-        scored = columns(lifetime.learning.select(["task_index", "score"]))
-        value = np.concatenate((_performance(lifetime, scored), lifetime.performance()))
+        value = np.concatenate([lifetime.placed(part) for part in parts])
     if np.isinf(value).any():
         raise Unsupported("a score is infinite; scores must be finite or missing")
     incomplete = np.concatenate([_equals(part["status"], "incomplete") for part in parts])
@@ -107,14 +106,6 @@ def _equals(column: pa.ChunkedArray, word: str) -> BoolArray:
     at = whole.dictionary.to_pylist().index(word) if word in whole.dictionary.to_pylist() else -1
     codes = whole.indices.fill_null(-2).to_numpy(zero_copy_only=False)
     result: BoolArray = codes == at
-    return result
-
-
-def _performance(lifetime: Lifetime, learning: Columns) -> FloatArray:
-    """Return the score of each learning experience, placed in its task's score range."""
-    ranges = np.array([task.score_range for task in lifetime.suite.tasks], dtype=float)
-    low, high = ranges[learning["task_index"].astype(np.int64)].T
-    result: FloatArray = (learning["score"].astype(float) - low) / (high - low)
     return result
 
 
