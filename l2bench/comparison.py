@@ -198,6 +198,9 @@ def _pair(
     else:
         means = _resampled(x, rng) - _resampled(y, rng)
         spread = math.sqrt(x.var(ddof=1) + y.var(ddof=1))
+    if not spread:
+        same = "identical" if not result["difference"] else "apart"
+        return {**result, "verdict": same, "note": "every lifetime differs by the same amount"}
     low, high = (float(q) for q in np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]))
     apart = low > 0 or high < 0
     result |= {"low": low, "high": high, "verdict": "apart" if apart else "not told apart"}

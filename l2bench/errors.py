@@ -35,6 +35,12 @@ class Incomplete(L2benchError):
     exit_code = 4
 
 
+class Interrupted(L2benchError):
+    """The user stopped the run; it can be resumed."""
+
+    exit_code = 130
+
+
 class BudgetExceeded(L2benchError):
     """An agent tried to learn beyond the budget of its lesson."""
 

@@ -154,6 +154,7 @@ class Run:
             runner = LifetimeRunner(self.cast, seed, writer, report)
             writer.segment(self._segment(runner))
             runner.run()
+            writer.amend_segment(agent=_facts(runner))
             writer.adopt(experts)
             writer.finalise(self._score)
         except BaseException as error:

@@ -137,7 +137,8 @@ class Registry:
             package = KNOWN_PLUGINS[prefix]
             raise Unsupported(
                 f"{label} '{name}' needs the plugin '{prefix}', which is not installed; "
-                f"install it with: pip install {package}"
+                f"install it with: pip install {package} (from a clone of the repository: "
+                f"pip install -e plugins/{package})"
             )
 
     def resolve(self, kind: Kind, name: str) -> Any:

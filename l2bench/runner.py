@@ -149,7 +149,7 @@ class LifetimeRunner:
             lesson = self._lesson(block)
             if self.cast.origins() != self._origins:
                 self._origins = self.cast.origins()
-                self.writer.record_data(self._origins)
+                self.writer.amend_segment(data=self._origins)
             with isolated(derive(self.cast.suite.hash, self.seed, "learning", block.index)):
                 self.agent.learn(lesson, context)
             lesson.close()

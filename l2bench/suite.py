@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -319,9 +320,19 @@ def judge(model: type[ModelT], data: Mapping[str, Any], what: str) -> ModelT:
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        faults = [_explain(model, fault) for fault in error.errors()]
+        found = error.errors()
+        inner = [fault for fault in found if fault["type"] != "too_short"] or found
+        faults = _together([_explain(model, fault) for fault in inner])
         more = f" (and {len(faults) - 3} more)" if len(faults) > 3 else ""
         raise UsageError(f"{what}: {'; '.join(faults[:3])}{more}") from None
+
+
+def _together(faults: list[str]) -> list[str]:
+    """Return faults with those that differ only in the item of a list given once, as ``*``."""
+    groups: dict[str, list[str]] = {}
+    for fault in faults:
+        groups.setdefault(re.sub(r"\.\d+\.", ".*.", fault), []).append(fault)
+    return [whole if len(each) > 1 else each[0] for whole, each in groups.items()]
 
 
 def _explain(model: type[BaseModel], fault: Any) -> str:

@@ -49,7 +49,7 @@ def test_an_agent_cannot_be_told_apart_from_itself(folders):
     assert found["settings"] == {}
     for metric in found["metrics"]:
         (pair,) = metric["pairs"]
-        assert pair["verdict"] in ("not told apart", "undefined")
+        assert pair["verdict"] in ("identical", "undefined")
         if pair["verdict"] != "undefined":
             assert metric["ranks"] == {"random": [1, 2], "random-again": [1, 2]}
 

@@ -130,3 +130,34 @@ def test_a_metric_set_that_invents_ids_is_told(registry):
     metric_set.metrics = metric_set.metrics[:1]
     with pytest.raises(AssertionError, match="does not define"):
         check_metric_set(metric_set, probe_suite(2))
+
+
+class Amnesiac(Perfect):
+    """Knows nothing of fingerprints, and forgets all when loaded."""
+
+    def knows(self, task):
+        return bool(self._progress)
+
+    def save(self, folder):
+        pass
+
+    def load(self, folder):
+        pass
+
+    def fingerprint(self):
+        return None
+
+
+def test_an_agent_without_a_fingerprint_is_judged_by_what_it_does():
+    with pytest.raises(AssertionError, match="does not restore"):
+        check_agent(Amnesiac, ProbeEnvironment(), task("x", "probe_1", "interaction", horizon=1))
+
+
+def test_the_agent_and_the_environment_of_the_docs_keep_their_contract():
+    import re
+
+    page = (ROOT / "docs" / "plugins.md").read_text()
+    shown: dict = {}
+    for block in re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S):
+        exec(compile(block, "plugins.md", "exec"), shown)
+    shown["test_plugin"](shown["Coins"], shown["Counter"])

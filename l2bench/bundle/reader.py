@@ -98,8 +98,8 @@ class Bundle:
             counts = self.manifest.counts
             raise Incomplete(
                 f"{self.folder} is {self.manifest.status} ({counts.blocks_sealed} of "
-                f"{counts.blocks_planned} blocks recorded in its manifest); finish it with: "
-                f"l2bench run ... -o {self.folder.parent} --resume"
+                f"{counts.blocks_planned} blocks recorded in its manifest); finish it with the "
+                f"command that began it and: -o {self.folder.parent} --resume"
             )
 
 

@@ -147,11 +147,11 @@ class BundleWriter:
         grown = Provenance(segments=(*known.segments, segment))
         write_json(path, grown.model_dump(mode="json"))
 
-    def record_data(self, origins: Mapping[str, Any]) -> None:
-        """Add to the last segment where the data that was used came from."""
+    def amend_segment(self, **changes: Any) -> None:
+        """Replace parts of the last segment: where data came from, what the agent says."""
         path = self.folder / "provenance.json"
         *earlier, last = Provenance.model_validate(read_json(path)).segments
-        last = last.model_copy(update={"data": dict(origins)})
+        last = last.model_copy(update=changes)
         write_json(path, Provenance(segments=(*earlier, last)).model_dump(mode="json"))
 
     def event(self, kind: str, **facts: Any) -> None:

@@ -67,10 +67,12 @@ def _verdict(pair: Mapping[str, Any]) -> str:
     text = f"{pair['difference']:+.3f}"
     if pair["low"] is not None:
         text += f" [{pair['low']:+.3f}, {pair['high']:+.3f}]"
-    text += f", P(larger) {pair['probability_first_is_larger']:.2f}"
-    text += ", paired by seed" if pair["paired"] else ", not paired"
+    text += " paired by seed" if pair["paired"] else " not paired"
+    text += f"; P(larger) {pair['probability_first_is_larger']:.2f} over all pairs of lifetimes"
     if pair["verdict"] == "insufficient":
         return f"{text}; {pair['note']}"
+    if pair["verdict"] == "identical":
+        return "identical"
     if pair["verdict"] == "apart":
         return f"{text}; told apart"
     more = pair["more_lifetimes"]

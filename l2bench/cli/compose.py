@@ -178,6 +178,13 @@ def _suite(data: dict[str, Any], path: Path) -> tuple[Suite, dict[str, Any]]:
         tasks = [_merged(defaults, task) for task in tasks]
         if beside["select"] is not None:
             tasks = _selected(tasks, beside["select"], path)
+    known = [*Suite.model_fields, *BESIDE, "profile"]
+    for key in data:
+        if key not in known:
+            raise UsageError(
+                f"{path.name}: unknown key '{key}'{nearest(key, known)}; "
+                f"known: {choices(known, 20)}"
+            )
     return judge(Suite, {**data, "tasks": tasks}, path.name), beside
 
 

@@ -114,6 +114,11 @@ def invoke(arguments: list[str]) -> int:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return _fail(f"{where}{error.strerror or error}", 1, as_json)
+    except SystemExit as error:
+        if isinstance(error.__context__, OSError):  # nobody reads on
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            return 1
+        return _fail("a plugin asked to exit", 1, as_json)
     except FOREIGN as error:
         if os.environ.get("L2BENCH_TRACEBACK"):
             raise

@@ -11,8 +11,10 @@ from l2bench.cast import Cast
 from l2bench.cli.compose import Composed, compose
 from l2bench.cli.main import print_json
 from l2bench.cli.options import as_json, suite_and_overrides
+from l2bench.errors import Unsupported
+from l2bench.experts import expert_suite
 from l2bench.plugins import Registry
-from l2bench.scenario import Block, learning_of
+from l2bench.scenario import Block, learned_tasks, learning_of
 from l2bench.scenario import plan as plan_blocks
 from l2bench.scoring import metric_sets
 from l2bench.suite import Suite
@@ -32,7 +34,14 @@ def plan(
     """
     registry = Registry()
     composed = compose(registry, suite, overrides)
-    described = describe(registry, composed)
+    try:
+        Cast.gather(registry, composed.suite, composed.agent, composed.execution)
+        missing = None
+    except Unsupported as error:  # a plan needs no simulator
+        missing = str(error)
+    described = {**describe(registry, composed), "missing_here": missing}
+    if missing and not as_json:
+        click.echo(f"cannot be run here: {missing}")
     if as_json:
         print_json(described)
         return
@@ -45,8 +54,12 @@ def describe(registry: Registry, composed: Composed) -> dict[str, Any]:
     seeds = execution.seeds or suite.seeds
     blocks = plan_blocks(suite, seeds[0])
     lifetime = synthetic(suite, seeds[0], most=2)
+    experts = [
+        synthetic(expert_suite(suite, task), seeds[0], most=2)
+        for task in (learned_tasks(suite) if suite.experts else ())
+    ]
     findings = []
-    for metric_set in metric_sets(registry, suite.metrics):
+    for metric_set in metric_sets(registry, suite.metrics, experts):
         for value in metric_set.score(lifetime).values:
             findings.append(
                 {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from l2bench.cli.main import print_json
 from l2bench.cli.options import as_json, suite_and_overrides
 from l2bench.cli.plan import describe, estimate, show
 from l2bench.cli.report import write_page
-from l2bench.errors import UsageError
+from l2bench.errors import Interrupted, UsageError
 from l2bench.lifetimes import Run, slug
 from l2bench.plugins import Registry
 
@@ -70,7 +71,11 @@ def run(
         _terminated_as_interrupt(),
         contextlib.redirect_stdout(sys.stderr),  # standard output is the command's alone
     ):
-        summary = prepared.execute(folder, resume=resume, progress=progress, experts=experts)
+        try:
+            summary = prepared.execute(folder, resume=resume, progress=progress, experts=experts)
+        except KeyboardInterrupt:
+            again = ["l2bench", "run", suite, *overrides, "-o", str(folder), "--resume"]
+            raise Interrupted(f"interrupted; go on with: {shlex.join(again)}") from None
     page = write_page(folder, summary)
     if as_json:
         print_json({**summary, "folder": str(folder), "report": str(page)})
@@ -78,6 +83,8 @@ def run(
     from l2bench.cli.output import print_summary
 
     print_summary(summary)
+    if composed.deviations:
+        click.echo(f"deviates from the suite in: {', '.join(composed.deviations)}")
     click.echo(f"report   {page}")
     click.echo(f"bundles  {folder}")
 

@@ -45,7 +45,7 @@ LIBERO: tuple[Metric, ...] = (
     *_both(
         _lifetime(
             "libero.FWT",
-            "forward transfer",
+            "forward transfer (mean of the learning curves)",
             "performance",
             True,
             RATE,

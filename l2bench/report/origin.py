@@ -159,7 +159,7 @@ def digests(bundles: Sequence[Bundle]) -> list[tuple[str, Facts]]:
     return groups
 
 
-def rerun(bundles: Sequence[Bundle]) -> str | None:
+def rerun(bundles: Sequence[Bundle]) -> list[str] | None:
     """Return the commands that run the same agent on the same suite and seeds.
 
     They start from the resolved suite that every bundle holds, so that nothing is left to names
@@ -172,8 +172,8 @@ def rerun(bundles: Sequence[Bundle]) -> str | None:
     if seeds != sorted(suite.seeds):
         words.append(f"execution.seeds={_value(seeds)}")
     copy = shlex.join(["cp", f"{bundles[0].folder.name}/suite.json", "rerun.yaml"])
-    command = copy + "\n" + shlex.join([*words, "-o", "rerun"])
-    return command if len(command) <= LONGEST_COMMAND else None
+    commands = [copy, shlex.join([*words, "-o", "rerun"])]
+    return commands if sum(map(len, commands)) <= LONGEST_COMMAND else None
 
 
 def _value(value: object) -> str:

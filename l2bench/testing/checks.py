@@ -109,16 +109,47 @@ def check_agent(
     source = task.learning.source
     assert source in agent_class.sources, f"{agent_class.__name__} does not learn from {source}"
     _learn(first, environment, task, context)
-    _check_acting(first, context)
+    _check_acting(first, environment, task, context)
     with tempfile.TemporaryDirectory() as folder:
         first.save(Path(folder))
         second.load(Path(folder))
-    assert first.fingerprint() == second.fingerprint(), "load() does not restore what save() wrote"
+    met = _observations(environment, task)
+    assert _same_actions(first, second, met, context), "load() does not restore what save() wrote"
     for agent in (first, second):
         _learn(agent, environment, task, context)
-    assert first.fingerprint() == second.fingerprint(), (
+    assert _same_actions(first, second, met, context), (
         "after save() and load() learning goes on differently: save generators and memories too"
     )
+
+
+def _same_actions(one: Agent, other: Agent, met: list[Any], context: TaskContext) -> bool:
+    """Return whether two agents know and do the same on observations that occur in the task."""
+    if one.fingerprint() != other.fingerprint():
+        return False
+    rows = range(len(met))
+    ours, theirs = (agent.act(batch(met), _acting(context, rows)) for agent in (one, other))
+    return _equal(ours, theirs)
+
+
+def _observations(environment: Environment, task: Task) -> list[Any]:
+    """Return observations that occur in the task, 64 at most."""
+    assert task.learning is not None
+    with tempfile.TemporaryDirectory() as folder:
+        if task.learning.source == "samples":
+            return list(environment.samples(task, Path(folder)).test_inputs[:64])
+    env = environment.make(task)
+    env.action_space.seed(7)
+    met: list[Any] = []
+    try:
+        observation, _ = env.reset(seed=7)
+        while len(met) < 64:
+            met.append(observation)
+            observation, _, terminated, truncated, _ = env.step(env.action_space.sample())
+            if terminated or truncated:
+                observation, _ = env.reset(seed=7 + len(met))
+    finally:
+        env.close()
+    return met
 
 
 def _learn(agent: Agent, environment: Environment, task: Task, context: TaskContext) -> None:
@@ -147,9 +178,8 @@ def _lesson(environment: Environment, task: Task, learning: Learning) -> Lesson:
     )
 
 
-def _check_acting(agent: Agent, context: TaskContext) -> None:
-    context.spaces.observation.seed(3)
-    observations = [context.spaces.observation.sample() for _ in range(3)]
+def _check_acting(agent: Agent, environment: Environment, task: Task, context: TaskContext) -> None:
+    observations = _observations(environment, task)[:3]
     before = agent.fingerprint()
     together = agent.act(batch(observations), _acting(context, range(3)))
     assert len(together) == 3, f"act() returned {len(together)} actions for 3 observations"
@@ -162,7 +192,9 @@ def _check_acting(agent: Agent, context: TaskContext) -> None:
         assert np.asarray(action).shape == (context.spaces.action.shape or ()), (
             f"an action of {_describe(action)} does not fit {context.spaces.action}"
         )
+    again = agent.act(batch(observations), _acting(context, range(3)))
     assert agent.fingerprint() == before, "act() changed the agent"
+    assert _equal(again, together), "act() changed the agent: the same batch got other actions"
 
 
 def _acting(context: TaskContext, rows: Sequence[int]) -> Acting:
