@@ -73,7 +73,8 @@ def test_arrays_of_all_plain_types_come_back(tmp_path, protocol, plain):
 
 
 def test_what_torch_writes_is_read(tmp_path):
-    torch = pytest.importorskip("torch")
+    import torch
+
     tensor = torch.arange(12, dtype=torch.float32).reshape(3, 4)
     value = collections.OrderedDict(
         tensor=tensor, part=tensor[1:, ::2], whole=torch.tensor([True, False]), array=np.ones(2),
