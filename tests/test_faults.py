@@ -245,6 +245,13 @@ def test_a_full_disk_is_one_line_and_can_be_resumed(tmp_path):
     assert content_hashes(folder) == content_hashes(other)
 
 
+def test_a_reader_that_leaves_early_is_no_error(tmp_path):
+    command = " ".join([*L2BENCH, "plan", "quickstart", "--blocks", "|", "head", "-1"])
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
+    assert done.stdout.startswith("quickstart 1.0")
+    assert done.stderr == ""
+
+
 @pytest.mark.parametrize("closing", [">&-", ">&- 2>&- <&-", ">/dev/full"])
 def test_closed_and_full_outputs(tmp_path, closing):
     command = " ".join([*L2BENCH, "suites", closing])

@@ -454,3 +454,34 @@ def test_tasks_that_could_never_be_scored_are_refused(registry, change, words):
     suite = suite.model_copy(update={"tasks": (task,)})
     with pytest.raises(UsageError, match=words):
         Cast.gather(registry, suite, AgentSpec(name="random"), Execution())
+
+
+def gym_suite():
+    from l2bench.suite import Suite, judge
+
+    task = {"id": "pole", "environment": "l2bench/gymnasium", "task": "CartPole-v1",
+            "measure": "return", "score_range": [0, 500],
+            "learning": {"source": "interaction", "unit": "steps", "amount": 5}}  # fmt: skip
+    data = {"id": "pole", "version": "1", "title": "p", "tasks": [task], "seeds": [0],
+            "scenario": {"kind": "sequential", "episodes": 2}}  # fmt: skip
+    return judge(Suite, data, "pole")
+
+
+def test_a_table_is_not_for_continuous_observations(registry, tmp_path):
+    with pytest.raises(UsageError, match="needs observations that recur"):
+        run_suite(registry, gym_suite(), "tabular", tmp_path / "run")
+    run_suite(registry, gym_suite(), "random", tmp_path / "other")
+
+
+def test_a_missing_extra_is_named_with_its_command(registry, monkeypatch):
+    import importlib.util
+
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *a: None if name == "sklearn" else found(name, *a)
+    )
+    suite = probe_suite(1, source="samples", unit="epochs")
+    change = {"environment": "l2bench/digits", "task": "digits_01"}
+    suite = suite.model_copy(update={"tasks": (suite.tasks[0].model_copy(update=change),)})
+    with pytest.raises(Unsupported, match=r"pip install 'l2bench\[digits\]'"):
+        Cast.gather(registry, suite, AgentSpec(name="linear"), Execution())

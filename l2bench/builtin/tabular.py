@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from gymnasium.spaces import Discrete
+from gymnasium.spaces import Box, Discrete
 from pydantic import Field
 
 from l2bench.agent import Acting, Agent, AgentSettings, Life, TaskContext
@@ -48,6 +48,12 @@ class Tabular(Agent):
                 raise UsageError(
                     f"agent 'tabular' needs discrete actions; "
                     f"task '{task.id}' has {task.spaces.action}"
+                )
+            seen = task.spaces.observation
+            if isinstance(seen, Box) and not seen.is_bounded():
+                raise UsageError(
+                    f"agent 'tabular' needs observations that recur; those of task '{task.id}' "
+                    f"are unbounded numbers ({seen}), of which it would never meet one twice"
                 )
         self._rng = generator(life.seed)
         self._table: dict[bytes, list[float]] = {}

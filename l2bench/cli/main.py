@@ -7,6 +7,7 @@ import importlib
 import json
 import keyword
 import os
+import select
 import sys
 from typing import Any, NoReturn
 
@@ -114,8 +115,8 @@ def invoke(arguments: list[str]) -> int:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return _fail(f"{where}{error.strerror or error}", 1, as_json)
-    except SystemExit as error:
-        if isinstance(error.__context__, OSError):  # nobody reads on
+    except SystemExit:
+        if _nobody_reads():  # click's way out of a broken pipe
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             return 1
         return _fail("a plugin asked to exit", 1, as_json)
@@ -125,6 +126,13 @@ def invoke(arguments: list[str]) -> int:
         text = f"internal error: {type(error).__name__}: {error}; set L2BENCH_TRACEBACK=1 for more"
         return _fail(text, 5, as_json)
     return result if isinstance(result, int) else 0
+
+
+def _nobody_reads() -> bool:
+    """Return whether standard output is a pipe whose reader has gone."""
+    watch = select.poll()
+    watch.register(1, 0)
+    return bool(watch.poll(0))
 
 
 def _fail(message: str, code: int, as_json: bool) -> int:
