@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, field_validator
 
-from l2bench.agent import Agent, AgentSettings, TaskContext
+from l2bench.agent import Agent, AgentSettings, Life, TaskContext
 from l2bench.environment import (
     Demonstrations,
     Environment,
@@ -23,6 +23,7 @@ from l2bench.environment import (
 from l2bench.errors import Unsupported, UsageError, choices, guarded, nearest
 from l2bench.plugins import Registry, make_environment
 from l2bench.scenario import learned_tasks
+from l2bench.seeding import derive
 from l2bench.suite import Model, Seed, Settings, Suite, Task, judge
 
 #: Called with a sealed block's row and its tables.
@@ -191,6 +192,12 @@ class Cast:
             if all(context.spaces != known.spaces for known in distinct):
                 distinct.append(TaskContext(context.spaces))
         return tuple(distinct)
+
+    def new_agent(self, seed: int) -> Agent:
+        """Return the agent as it is born into the lifetime of this seed."""
+        born = derive(self.suite.hash, seed, "agent")
+        life = Life(self.revealed(), born, self.execution.device, self.execution.threads)
+        return self.agent_class(self.agent_settings, life)
 
     def tested_on_samples(self, index: int) -> bool:
         """Return whether a task is evaluated on test samples instead of episodes."""

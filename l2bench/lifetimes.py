@@ -107,6 +107,8 @@ class Run:
                 another suite or agent, or a lifetime fails.
         """
         if not (resume and folder.is_dir()):
+            with guarded(f"setting up agent '{self.cast.agent_name}'"):
+                self.cast.new_agent(self.seeds[0])  # what it refuses leaves no folder behind
             claim(folder)
         existing = self._existing(folder)
         seeds = self.seeds

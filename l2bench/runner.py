@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from l2bench.agent import Acting, Agent, Life
+from l2bench.agent import Acting, Agent
 from l2bench.batches import DemonstrationLesson, SampleLesson
 from l2bench.bundle.lifetime import block_row
 from l2bench.bundle.writer import BundleWriter, now
@@ -77,14 +77,8 @@ class LifetimeRunner:
         self.report(len(self.blocks), len(self.blocks), "finished", 1.0)
 
     def _new_agent(self) -> Agent:
-        life = Life(
-            self.cast.revealed(),
-            derive(self.cast.suite.hash, self.seed, "agent"),
-            self.cast.execution.device,
-            self.cast.execution.threads,
-        )
         with self._blame("setting up the agent"):
-            return self.cast.agent_class(self.cast.agent_settings, life)
+            return self.cast.new_agent(self.seed)
 
     def _catch_up(self) -> None:
         """Bring counters and agent to where the last sealed block left them."""

@@ -470,6 +470,7 @@ def gym_suite():
 def test_a_table_is_not_for_continuous_observations(registry, tmp_path):
     with pytest.raises(UsageError, match="needs observations that recur"):
         run_suite(registry, gym_suite(), "tabular", tmp_path / "run")
+    assert not (tmp_path / "run").exists()
     run_suite(registry, gym_suite(), "random", tmp_path / "other")
 
 
