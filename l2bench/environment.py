@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from abc import ABC
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,9 +94,9 @@ class Environment(ABC):
     a source offers the method of that source; the others keep their default, which refuses.
     """
 
+    @abstractmethod
     def tasks(self) -> Mapping[str, TaskInfo]:
         """Return what is known of each task by name, building nothing."""
-        raise NotImplementedError
 
     def make(self, task: Task) -> gymnasium.Env[Any, Any]:
         """Return a live environment for the task.

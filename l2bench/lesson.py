@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -29,7 +30,7 @@ class Experience(NamedTuple):
     seconds: float
 
 
-class Lesson:
+class Lesson(ABC):
     """What an agent is handed in a learning block.
 
     ``start`` and ``stop`` are positions in the whole task's budget ``learning.amount``, in
@@ -45,9 +46,9 @@ class Lesson:
         self._since = time.perf_counter()
 
     @property
+    @abstractmethod
     def used(self) -> int:
         """Units used so far of this lesson."""
-        raise NotImplementedError
 
     @property
     def remaining(self) -> int:

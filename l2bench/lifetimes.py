@@ -112,14 +112,18 @@ class Run:
             claim(folder)
         existing = self._existing(folder)
         seeds = self.seeds
-        tasks = learned_tasks(self.cast.suite) if self.cast.suite.experts and not experts else ()
+        complete = {
+            s for s, at in existing.items() if read_bundle(at).manifest.status == "complete"
+        }
+        wanted = self.cast.suite.experts and not experts and not complete.issuperset(seeds)
+        tasks = learned_tasks(self.cast.suite) if wanted else ()
         total = len(seeds) * (1 + len(tasks))
         ready = {task: self._expert_run(task, _from(progress, at * len(seeds), total))
                  for at, task in enumerate(tasks)}  # fmt: skip
         found = [path for place in experts for path in find_bundles(place)]
         given = [(read_bundle(path).suite.tasks[0].id, path) for path in found]
         for done, seed in enumerate(seeds):
-            if existing.get(seed) and read_bundle(existing[seed]).manifest.status == "complete":
+            if seed in complete:
                 continue
             report = _of_blocks(progress, len(seeds) * len(tasks) + done, total)
             self.cast.progress = _of_data(report)

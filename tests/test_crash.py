@@ -135,9 +135,10 @@ def test_an_existing_folder_is_refused_and_left_alone(tmp_path):
 
 def test_a_complete_run_is_not_run_again(tmp_path, unbroken):
     before = {p: p.stat().st_mtime_ns for p in unbroken.rglob("*.parquet")}
-    process = start(unbroken, "--resume")
+    process = start(unbroken, "--resume", f"execution.data={tmp_path / 'empty'}")
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
+    assert not (tmp_path / "empty").exists()  # nor are its experts
     assert {p: p.stat().st_mtime_ns for p in unbroken.rglob("*.parquet")} == before
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -26,9 +27,9 @@ class _Known(Agent):
         self._progress: dict[str, float] = {}
         self._latest: str | None = None
 
+    @abstractmethod
     def knows(self, task: TaskContext) -> bool:
         """Return whether the agent answers this task right now."""
-        raise NotImplementedError
 
     def learn(self, lesson: Lesson, task: TaskContext) -> None:
         """Use up the lesson and remember how far it went."""

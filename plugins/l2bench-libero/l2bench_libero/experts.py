@@ -6,6 +6,7 @@ close along the world's y axis. A translation command of 1 asks for 5 cm, hence 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -123,7 +124,7 @@ def _command(translation: Array, gripper: float) -> Array:
     return action
 
 
-class Expert:
+class Expert(ABC):
     """Common part: knows the jobs of a task once an episode has started."""
 
     def __init__(self, env: LiberoEnv) -> None:
@@ -143,9 +144,9 @@ class Expert:
             jobs.append(Job(goal, container, grasp, float(low[2]), float(high[2]), float(rim)))
         self._jobs = tuple(jobs)
 
+    @abstractmethod
     def act(self, snapshot: Snapshot) -> Decision:
         """Return the next action for the world as it is."""
-        raise NotImplementedError
 
     def _job(self, snapshot: Snapshot) -> Job:
         return self._jobs[active_goal(snapshot)]
