@@ -12,10 +12,10 @@ from support import ROOT
 ORDER = (
     "errors", "seeding", "suite", "scenario", "environment", "lesson", "interaction", "batches",
     "agent", "hookspecs", "plugins", "bundle", "metrics", "scoring", "comparison", "experts",
-    "interop", "cast", "evaluation", "runner", "lifetimes", "report", "testing", "builtin", "cli",
-    "__main__",
+    "interop", "check", "cast", "evaluation", "runner", "lifetimes", "report", "leaderboard",
+    "testing", "builtin", "cli", "__main__",
 )  # fmt: skip
-PURE = ("bundle", "metrics", "scoring", "interop", "report")
+PURE = ("bundle", "metrics", "scoring", "interop", "check", "report", "leaderboard")
 FORBIDDEN = {"gymnasium", "hydra", "torch", "omegaconf", "mujoco"}
 
 SOURCES = sorted((ROOT / "l2bench").rglob("*.py"))

@@ -1,0 +1,1 @@
+"""Checking: bundles and submissions scored again and compared, rule by rule."""

@@ -1,0 +1,1 @@
+"""Leaderboards: a folder of checked submissions, and the pages made of it."""
