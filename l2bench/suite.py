@@ -286,9 +286,9 @@ def differences(base: Suite, changed: Suite) -> tuple[str, ...]:
     if base.hash == changed.hash:
         return ()
     before, after = base.resolved(), changed.resolved()
-    old = {task["id"]: _flat(task) for task in before.pop("tasks")}
-    new = {task["id"]: _flat(task) for task in after.pop("tasks")}
-    keys = [key for key in _unequal(_flat(before), _flat(after)) if key not in PRESENTATION]
+    old = {task["id"]: flat(task) for task in before.pop("tasks")}
+    new = {task["id"]: flat(task) for task in after.pop("tasks")}
+    keys = [key for key in _unequal(flat(before), flat(after)) if key not in PRESENTATION]
     keys += [f"tasks.{id}" for id in old.keys() ^ new.keys()]
     shared = [id for id in old if id in new]
     changes = {id: set(_unequal(old[id], new[id])) for id in shared}
@@ -302,9 +302,10 @@ def _unequal(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     return [key for key in {**before, **after} if before.get(key) != after.get(key)]
 
 
-def _flat(data: Any, prefix: str = "") -> dict[str, Any]:
+def flat(data: Any, prefix: str = "") -> dict[str, Any]:
+    """Return nested mappings as one, by dotted key."""
     if isinstance(data, Mapping) and data:
-        return {k: v for key in data for k, v in _flat(data[key], f"{prefix}{key}.").items()}
+        return {k: v for key in data for k, v in flat(data[key], f"{prefix}{key}.").items()}
     return {prefix.removesuffix("."): data}
 
 

@@ -11,9 +11,9 @@ from support import ROOT
 #: Each module may import those above it only (and its own package).
 ORDER = (
     "errors", "seeding", "suite", "scenario", "environment", "lesson", "interaction", "batches",
-    "agent", "hookspecs", "plugins", "bundle", "metrics", "scoring", "comparison", "experts",
-    "interop", "check", "cast", "evaluation", "runner", "lifetimes", "report", "leaderboard",
-    "testing", "builtin", "cli", "__main__",
+    "agent", "hookspecs", "plugins", "bundle", "metrics", "scoring", "comparison", "difference",
+    "experts", "interop", "check", "cast", "evaluation", "runner", "lifetimes", "report",
+    "leaderboard", "testing", "builtin", "cli", "__main__",
 )  # fmt: skip
 PURE = ("bundle", "metrics", "scoring", "interop", "check", "report", "leaderboard")
 FORBIDDEN = {"gymnasium", "hydra", "torch", "omegaconf", "mujoco"}

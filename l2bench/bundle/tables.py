@@ -138,7 +138,7 @@ def table(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     """Return rows as the table of this name, with its exact schema."""
     schema = SCHEMAS[name]
     columns = [
-        pa.array([row.get(f.name) for row in rows], type=_plain(f.type)).cast(f.type)
+        pa.array([row.get(f.name) for row in rows], type=plain(f.type)).cast(f.type)
         for f in schema
     ]
     return pa.Table.from_arrays(columns, schema=schema)
@@ -148,10 +148,11 @@ def concatenate(name: str, parts: Sequence[pa.Table]) -> pa.Table:
     """Return the parts as one table, in key order, with unified dictionaries."""
     whole = pa.concat_tables(parts) if parts else table(name, [])
     whole = whole.unify_dictionaries().combine_chunks()
-    keys = pa.table({key: whole[key].cast(_plain(whole[key].type)) for key in KEYS[name]})
+    keys = pa.table({key: whole[key].cast(plain(whole[key].type)) for key in KEYS[name]})
     order = pc.sort_indices(keys, sort_keys=[(key, "ascending") for key in KEYS[name]])
     return whole.take(order).combine_chunks()
 
 
-def _plain(dtype: pa.DataType) -> pa.DataType:
+def plain(dtype: pa.DataType) -> pa.DataType:
+    """Return a column's type without its dictionary."""
     return dtype.value_type if pa.types.is_dictionary(dtype) else dtype

@@ -24,6 +24,7 @@ COMMANDS = {
     "score": ("l2bench.cli.score", "Score bundles, or another tool's results, from their rows."),
     "report": ("l2bench.cli.report", "Make a page and a table of bundles or other results."),
     "compare": ("l2bench.cli.compare", "Compare agents on one suite."),
+    "diff": ("l2bench.cli.diff", "Show where two bundles part."),
     "import": ("l2bench.cli.import_", "Make a bundle from another tool's results."),
     "export": ("l2bench.cli.export", "Write bundles for another tool, as CSV or as a table."),
     "plugins": ("l2bench.cli.listing", "List environments, agents and metric sets."),
