@@ -37,7 +37,16 @@ def contender(path: Path) -> Contender:
         UsageError: if they are not of one agent on one suite.
         Incomplete: if a lifetime has not finished.
     """
-    bundles = tuple(read_bundle(folder) for folder in find_bundles(path))
+    bundles = [read_bundle(folder) for folder in find_bundles(path)]
+    return gathered(path.resolve().name, bundles)
+
+
+def gathered(label: str, bundles: Sequence[Bundle]) -> Contender:
+    """Return bundles that were read already as one side of a comparison, under this label.
+
+    Raises:
+        UsageError: if they are not of one agent on one suite.
+    """
     refuse_mixture(bundles)
     values: dict[str, dict[int, float]] = {}
     definitions: dict[str, Mapping[str, Any]] = {}
@@ -49,7 +58,7 @@ def contender(path: Path) -> Contender:
             if metric["value"] is not None:
                 seed = bundle.manifest.seed.lifetime
                 values.setdefault(metric["id"], {})[seed] = metric["value"]
-    return Contender(path.resolve().name, bundles, values, definitions)
+    return Contender(label, tuple(bundles), values, definitions)
 
 
 def incomparable(one: Contender, other: Contender) -> list[str]:
@@ -165,7 +174,7 @@ def _metric(contenders: Sequence[Contender], id: str, inputs: str) -> dict[str, 
         "higher_is_better": better,
         "estimates": [asdict(estimate(list(v.values()), rng)) for v in values],
         "pairs": pairs,
-        "ranks": _ranks([c.label for c in contenders], pairs, bool(better)) if better is not None
+        "ranks": ranks([c.label for c in contenders], pairs, bool(better)) if better is not None
         else None,
     }  # fmt: skip
 
@@ -216,7 +225,7 @@ def _resampled(values: np.ndarray[Any, Any], rng: np.random.Generator) -> np.nda
     return means
 
 
-def _ranks(
+def ranks(
     labels: Sequence[str], pairs: Sequence[Mapping[str, Any]], larger_is_better: bool
 ) -> dict[str, list[int]]:
     """Return each agent's best and worst possible rank; agents not told apart share a range."""

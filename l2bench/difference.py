@@ -39,7 +39,7 @@ def difference(
     return {
         "bundles": [first.folder.name, second.folder.name],
         "identical": not parted,
-        "parts_at": min(parted, key=lambda row: row["key"].get("block_index", 0), default=None),
+        "parts_at": min(parted, key=lambda row: row["block"], default=None),
         "tables": tables,
         "metrics": _metrics(scores[0], scores[1]),
         "conditions": _conditions(first, second),
@@ -117,7 +117,9 @@ def _first(
     row = both.slice(at, 1).to_pylist()[0]
     there = [bool(row["__there"]), bool(row["__there__second"])]
     parted = [c for c in differs if differs[c][at].as_py()] if all(there) else []
+    blocks = [row.get("block_index"), row.get("block_index__second")]
     return {
+        "block": min(block for block in blocks if block is not None),
         "key": {key: row[key] for key in keys},
         "there": there,
         "values": {c: [row[c], row[f"{c}__second"]] for c in parted},
