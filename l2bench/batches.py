@@ -91,8 +91,25 @@ class DemonstrationBatch(NamedTuple):
     actions: Array
 
 
+class WindowBatch(NamedTuple):
+    """B windows of L frames of demonstrations.
+
+    ``observations`` are (B, L, ...) by key and ``actions`` (B, L + ahead, A). A window that its
+    trajectory is too short for is filled up with the last frame; ``real`` (B, L + ahead) is false
+    there. ``positions`` (B,) are those of the first frames in the task's demonstrations.
+    """
+
+    observations: Mapping[str, Array]
+    actions: Array
+    real: Array
+    positions: Array
+
+
 class DemonstrationLesson(BatchLesson):
-    """Demonstrations, metered in epochs: every pair is handed out once an epoch."""
+    """Demonstrations, metered in epochs: every pair is handed out once an epoch.
+
+    As windows, every pair is the first of one window an epoch.
+    """
 
     def __init__(self, data: Demonstrations, learning: Learning, start: int, stop: int) -> None:
         super().__init__(len(data), learning, start, stop)
@@ -111,6 +128,54 @@ class DemonstrationLesson(BatchLesson):
         for rows in self._indices(size, shuffle):
             observations = {key: a[rows] for key, a in self._data.observations.items()}
             yield DemonstrationBatch(observations, self._data.actions[rows])
+
+    @property
+    def starts(self) -> Array:
+        """The positions (M + 1,) at which trajectories begin, ending with `size`."""
+        return np.array(self._data.starts, np.int64)
+
+    def skip(self) -> None:
+        """Use up the rest of the lesson without looking at it."""
+        for _ in self._indices(self._count, np.random.default_rng(0)):
+            pass
+
+    def windows(
+        self, length: int, size: int, shuffle: np.random.Generator, ahead: int = 0
+    ) -> Iterator[WindowBatch]:
+        """Yield batches of at most ``size`` windows until the lesson is over.
+
+        A window is ``length`` consecutive frames of one trajectory, and the actions of ``ahead``
+        more. Images stay as they are stored; every batch is memory of its own.
+        """
+        last = last_frames(self._data.starts)
+        for rows in self._indices(size, shuffle):
+            frames, real = window_frames(rows, last[rows], length + ahead)
+            seen = frames[:, :length]
+            observations = {k: gather(a, seen) for k, a in self._data.observations.items()}
+            yield WindowBatch(observations, gather(self._data.actions, frames), real, rows)
+
+
+def last_frames(starts: Array) -> Array:
+    """Return, for each of N frames, the position (N,) of its trajectory's last frame."""
+    return np.repeat(np.asarray(starts[1:]) - 1, np.diff(starts))
+
+
+def window_frames(first: Array, last: Array, length: int) -> tuple[Array, Array]:
+    """Return the positions (B, length) of windows of frames, and which are not filled in.
+
+    ``first`` and ``last`` (B,) are the positions of a window's first frame and of the last frame
+    it may hold, which is repeated beyond.
+    """
+    frames = first[:, None] + np.arange(length)
+    return np.minimum(frames, last[:, None]), frames <= last[:, None]
+
+
+def gather(values: Array, positions: Array) -> Array:
+    """Return the rows (B, L, ...) of values (N, ...), mapped from a file or not, at (B, L)."""
+    out = np.empty((positions.size, *values.shape[1:]), values.dtype)
+    # with mode "raise", the default, numpy would gather into a second buffer first
+    np.take(values, positions.reshape(-1), axis=0, out=out, mode="clip")
+    return out.reshape(*positions.shape, *values.shape[1:])
 
 
 class SampleBatch(NamedTuple):

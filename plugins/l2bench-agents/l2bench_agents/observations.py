@@ -12,7 +12,7 @@ from gymnasium import spaces
 from torch import Tensor
 
 from l2bench.environment import Observation
-from l2bench.errors import RunFailed, UsageError
+from l2bench.errors import RunFailed, UsageError, choices, nearest
 
 #: The name of the only part of an observation that is a plain array.
 PLAIN = "observation"
@@ -20,30 +20,38 @@ PLAIN = "observation"
 
 @dataclass(frozen=True)
 class Layout:
-    """The parts of an observation by key, in alphabetical order.
+    """The parts of an observation that a policy sees.
 
-    ``vectors`` maps keys to lengths, ``images`` maps keys to (height, width, channels).
+    ``keys`` maps the keys of vectors to their lengths, in alphabetical order; ``vectors`` the name
+    of each part of them that is seen to (key, first, end); ``images`` maps keys to (height, width,
+    channels).
     """
 
-    vectors: Mapping[str, int]
+    keys: Mapping[str, int]
+    vectors: Mapping[str, tuple[str, int, int]]
     images: Mapping[str, tuple[int, int, int]]
     plain: bool
 
     @classmethod
-    def of(cls, space: spaces.Space[Any], where: str) -> Layout:
+    def of(
+        cls,
+        space: spaces.Space[Any],
+        where: str,
+        chosen: Mapping[str, tuple[str, int, int]] | None = None,
+    ) -> Layout:
         """Return the layout of an observation space; ``where`` names its task in errors.
 
         Raises:
-            UsageError: a part that is neither a vector nor an image.
+            UsageError: a part that is neither a vector nor an image, or chosen and not there.
         """
         plain = not isinstance(space, spaces.Dict)
         parts = {PLAIN: space} if plain else dict(space.spaces)  # type: ignore[attr-defined]
-        vectors: dict[str, int] = {}
+        keys: dict[str, int] = {}
         images: dict[str, tuple[int, int, int]] = {}
         for key in sorted(parts):
             part = parts[key]
             if isinstance(part, spaces.Box) and len(part.shape) == 1:
-                vectors[key] = part.shape[0]
+                keys[key] = part.shape[0]
             elif isinstance(part, spaces.Box) and _is_image(part):
                 height, width, channels = part.shape
                 images[key] = (height, width, channels)
@@ -55,28 +63,46 @@ class Layout:
                 )
         if not parts:
             raise UsageError(f"agent 'bc' needs observations; those of {where} are empty")
-        return cls(vectors, images, plain)
+        whole = {key: (key, 0, length) for key, length in keys.items()}
+        for name, (key, _, end) in (chosen or {}).items():
+            if key not in keys:
+                raise UsageError(
+                    f"vectors.{name}: {where} observes no vector '{key}'{nearest(key, keys)}; "
+                    f"it has {choices(keys) if keys else 'none'}"
+                )
+            if end > keys[key]:
+                raise UsageError(f"vectors.{name} ends at {end}, but '{key}' has {keys[key]}")
+        return cls(keys, whole if chosen is None else dict(chosen), images, plain)
+
+    @property
+    def widths(self) -> list[int]:
+        """The lengths of the vectors."""
+        return [end - first for _, first, end in self.vectors.values()]
 
     @property
     def width(self) -> int:
         """The length of all vectors joined."""
-        return sum(self.vectors.values())
+        return sum(self.widths)
 
-    def rows(self, observations: Observation, task: int | None) -> dict[str, Tensor]:
-        """Return B observations of one task as rows without targets.
+    def rows(self, observations: Observation, frames: tuple[int, ...]) -> dict[str, Tensor]:
+        """Return observations (``*frames``, ...) as rows of windows, without task and targets.
+
+        ``frames`` is (B, L), or (B,) for windows of one frame.
 
         Raises:
             RunFailed: if a part is missing or has another shape than the space says.
         """
-        parts = self._parts(observations)
-        number = len(next(iter(parts.values())))
-        rows = {"task": torch.full((number,), -1 if task is None else task)}
+        parts = self._parts(observations, len(frames))
+        rows: dict[str, Tensor] = {}
         if self.vectors:
-            joined = np.concatenate([parts[key] for key in self.vectors], axis=1)
-            rows["vector"] = torch.from_numpy(joined.astype(np.float32, copy=False))
+            cut = [parts[key][..., first:end] for key, first, end in self.vectors.values()]
+            joined = np.concatenate(cut, axis=-1).astype(np.float32, copy=False)
+            rows["vector"] = torch.from_numpy(joined)
         for key in self.images:
             pixels = np.require(parts[key], np.uint8, ["C_CONTIGUOUS", "WRITEABLE"])
             rows[f"image.{key}"] = torch.from_numpy(pixels)
+        if len(frames) == 1:
+            rows = {name: values.unsqueeze(1) for name, values in rows.items()}
         return rows
 
     def statistics(self, of: Mapping[str, tuple[Any, Any]]) -> tuple[Tensor, Tensor]:
@@ -85,23 +111,26 @@ class Layout:
         Raises:
             RunFailed: if a vector is missing.
         """
-        parts = self._named(of, self.vectors)
-        for key, length in self.vectors.items():
+        parts = self._named(of, {key: (length,) for key, length in self.keys.items()})
+        for key, length in self.keys.items():
             _check_shape(key, np.shape(parts[key][0]), (length,))
         mean, deviation = (
-            [torch.as_tensor(parts[key][which], dtype=torch.float32) for key in self.vectors]
+            [
+                torch.as_tensor(parts[key][which][first:end], dtype=torch.float32)
+                for key, first, end in self.vectors.values()
+            ]
             for which in (0, 1)
         )
         nothing = torch.zeros(0)
         return torch.cat([nothing, *mean]), torch.cat([nothing, *deviation])
 
-    def _parts(self, observations: Observation) -> Mapping[str, Any]:
+    def _parts(self, observations: Observation, leading: int) -> Mapping[str, Any]:
         if not isinstance(observations, Mapping):
             observations = {PLAIN: observations}
-        shapes = {**{key: (length,) for key, length in self.vectors.items()}, **self.images}
+        shapes = {**{key: (length,) for key, length in self.keys.items()}, **self.images}
         parts = self._named(observations, shapes)
         for key, shape in shapes.items():
-            _check_shape(key, np.shape(parts[key])[1:], shape)
+            _check_shape(key, np.shape(parts[key])[leading:], shape)
         return parts
 
     def _named(self, given: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:

@@ -61,17 +61,20 @@ class School:
         chosen = judge(BehaviourCloning.Settings, settings, "settings of agent 'agents/bc'")
         return BehaviourCloning(chosen, Life(tuple(known), seed, device, threads))
 
-    def teach(self, agent, task, data=None, *, epochs=30, start=0, stop=None, close=True):
-        """Teach one lesson of a task of so many epochs and return it."""
+    def teach(
+        self, agent, task, data=None, *, epochs=30, start=0, stop=None, close=True, told=None
+    ):
+        """Teach one lesson of a task of so many epochs and return it; ``told`` is its context."""
+        told = told or self.context(task)
         learning = Learning(source="demonstrations", unit="epochs", amount=epochs)
         stop = epochs if stop is None else stop
         lesson = DemonstrationLesson(data or reach(task), learning, start, stop)
         if start == 0 and self.revealed:
-            agent.start_task(self.context(task))
-        agent.learn(lesson, self.context(task))
+            agent.start_task(told)
+        agent.learn(lesson, told)
         lesson.close()
         if close and stop == epochs and self.revealed:
-            agent.end_task(self.context(task))
+            agent.end_task(told)
         return lesson
 
     def acting(self, task: int, rows: int) -> Acting:

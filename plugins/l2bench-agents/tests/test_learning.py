@@ -110,7 +110,7 @@ def test_the_memory_takes_in_a_part_of_each_finished_task(school, revealed, part
     assert agent.details()["memory_pairs"] == kept
     teacher.teach(agent, 1, epochs=4)
     assert agent.details()["memory_pairs"] == 2 * kept
-    per_pair = 8 + 4 * (5 + 4)
+    per_pair = 4 * (5 + 4)
     assert agent.details()["memory_bytes"] == 2 * kept * per_pair
 
 
@@ -134,13 +134,13 @@ def test_batches_keep_their_size_and_the_share_of_memory(school, monkeypatch):
     teacher = school()
     agent = teacher.agent(algorithm="replay", batch_size=20, memory_share=0.25)
     tasks = []
-    update = agent._update
+    update = agent._algorithm.update
 
-    def spy(pairs, done):
-        tasks.append(np.bincount(pairs["task"].numpy(), minlength=2).tolist())
-        return update(pairs, done)
+    def spy(windows):
+        tasks.append(windows["task"].sum(dim=0).int().tolist())
+        return update(windows)
 
-    monkeypatch.setattr(agent, "_update", spy)
+    monkeypatch.setattr(agent._algorithm, "update", spy)
     teacher.teach(agent, 0, epochs=1)
     assert tasks == [[20, 0]] * 12 + [[16, 0]]
     tasks.clear()
@@ -152,14 +152,13 @@ def test_the_learning_rate_falls_along_half_a_cosine_over_the_whole_task(school,
     teacher = school()
     agent = teacher.agent(batch_size=128)
     rates = []
-    update = agent._update
+    update = agent._algorithm.update
 
-    def spy(pairs, done):
-        loss = update(pairs, done)
-        rates.append(agent._optimiser.param_groups[0]["lr"])
-        return loss
+    def spy(windows):
+        rates.append(agent._learner.optimiser.param_groups[0]["lr"])
+        return update(windows)
 
-    monkeypatch.setattr(agent, "_update", spy)
+    monkeypatch.setattr(agent._algorithm, "update", spy)
     teacher.teach(agent, 0, epochs=2, stop=1)
     teacher.teach(agent, 0, epochs=2, start=1)
     expected = 1e-3 * (1 + np.cos(np.pi * np.array([0, 0.25, 0.5, 0.75]))) / 2
@@ -179,7 +178,7 @@ def test_inputs_are_standardised_with_the_first_task_only(school):
     teacher = school()
     agent = teacher.agent(std_floor=0.5)
     teacher.teach(agent, 0, epochs=1)
-    statistics = agent._policy.standardise
+    statistics = agent._learner.policy.standardise
     seen = teacher.data(0).observations["observation"]
     assert statistics.mean.numpy() == pytest.approx(seen.mean(axis=0), abs=1e-5)
     assert statistics.deviation.numpy() == pytest.approx(np.maximum(seen.std(axis=0), 0.5), 1e-5)

@@ -1,5 +1,8 @@
 """Whole lifetimes of the agent, run in this process."""
 
+import threading
+
+import numpy as np
 import pytest
 import torch
 
@@ -8,6 +11,8 @@ from l2bench.cast import AgentSpec, Cast, Execution
 from l2bench.lifetimes import Run
 from l2bench.plugins import Registry
 from l2bench.suite import Suite
+from l2bench_agents.algorithms import ALGORITHMS
+from l2bench_agents.serve import Server
 
 
 def suite(**scenario) -> Suite:
@@ -29,7 +34,10 @@ def suite(**scenario) -> Suite:
 
 
 def cast_for(folder, algorithm, **scenario) -> Cast:
-    settings = {"algorithm": algorithm, "hidden": [32], "learning_rate": 0.01, "batch_size": 8}
+    settings = {
+        "algorithm": algorithm, "hidden": [32], "learning_rate": 0.01, "batch_size": 8,
+        "ewc": {"strength": 1.0}, "packnet": {"epochs": 20, "prune": 0.5},
+    }  # fmt: skip
     execution = Execution(device="cpu", data=folder / "data")
     spec = AgentSpec(name="agents/bc", settings=settings)
     return Cast.gather(Registry(), suite(**scenario), spec, execution)
@@ -50,12 +58,19 @@ def live(cast, folder, stop_before=None, resume=False):
     return read_bundle(path.parent)
 
 
-@pytest.mark.parametrize("algorithm", ["sequential", "replay"])
-@pytest.mark.parametrize("reveal", [["task", "boundaries"], []])
-@pytest.mark.parametrize("keep", ["last", "best"])
+KNOWN = ["task", "boundaries"]
+
+
+@pytest.mark.parametrize(
+    "algorithm, reveal, keep",
+    [(name, KNOWN, "best") for name in ALGORITHMS]
+    + [("sequential", [], "last"), ("replay", [], "best"), ("agem", [], "last")]
+    + [("ewc", [], "last"), ("single_task", ["task"], "last")],
+)
 def test_a_lifetime_of_probes_is_learned_from_demonstrations(tmp_path, algorithm, reveal, keep):
     bundle = live(cast_for(tmp_path, algorithm, keep=keep, reveal=reveal), tmp_path / "run")
     assert bundle.manifest.status == "complete"
+    assert list((tmp_path / "run").glob("*/scores.json"))
     (segment,) = bundle.provenance.segments
     assert segment.agent["device"] == "cpu"
     assert segment.agent["torch"] == torch.__version__
@@ -66,8 +81,29 @@ def test_a_lifetime_of_probes_is_learned_from_demonstrations(tmp_path, algorithm
     assert final == [1.0] * 10
 
 
+def test_a_policy_of_another_process_is_evaluated_in_a_lifetime(tmp_path):
+    def always_first(request):
+        return np.zeros(len(request.slots), np.int64)
+
+    server = Server(always_first, "tcp://127.0.0.1:0")
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    try:
+        spec = AgentSpec(name="agents/remote", settings={"address": server.address})
+        execution = Execution(data=tmp_path / "data")
+        cast = Cast.gather(Registry(), suite(), spec, execution)
+        bundle = live(cast, tmp_path / "run")
+    finally:
+        server.close()
+        thread.join()
+    assert bundle.manifest.status == "complete"
+    assert bundle.provenance.segments[0].agent["policy"] == "always_first"
+    assert len(bundle.lifetime.episodes) == 5 * (2 * 3 + 1 + 2)
+
+
 @pytest.mark.parametrize(
-    "algorithm, stop_before", [("sequential", 8), ("replay", 2), ("replay", 5), ("replay", 8)]
+    "algorithm, stop_before",
+    [("replay", 2), ("multitask", 8), ("packnet", 5), ("single_task", 6), ("ewc", 8)],
 )
 def test_an_interrupted_lifetime_goes_on_as_if_nothing_had_been(tmp_path, algorithm, stop_before):
     cast = cast_for(tmp_path, algorithm, keep="best")

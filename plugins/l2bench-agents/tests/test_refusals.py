@@ -119,7 +119,7 @@ def test_bounds_of_observations_may_differ():
     "settings, words",
     [
         ({"algoritm": "replay"}, "did you mean 'algorithm'"),
-        ({"algorithm": "ewc"}, "'algorithm'"),
+        ({"algorithm": "lwf"}, "'algorithm'"),
         ({"algorithm": "replay", "batch_size": 1}, "batch_size of 2 or more"),
         ({"memory_share": 1.0}, "'memory_share'"),
         ({"memory_part": 0}, "'memory_part'"),

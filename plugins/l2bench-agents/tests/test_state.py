@@ -7,8 +7,13 @@ import pytest
 import torch
 
 from l2bench.errors import Unsupported
+from l2bench_agents.algorithms import ALGORITHMS as ALL
 
-ALGORITHMS = pytest.mark.parametrize("algorithm", ["sequential", "replay"])
+ALGORITHMS = pytest.mark.parametrize("algorithm", sorted(ALL))
+HIDDEN = [name for name, kind in ALL.items() if not kind.needs_identity | kind.needs_boundaries]
+
+
+SHORT = {"packnet": {"epochs": 2}}
 
 
 def reborn(teacher, agent, folder, **settings):
@@ -21,11 +26,12 @@ def reborn(teacher, agent, folder, **settings):
     return other
 
 
-@ALGORITHMS
-@pytest.mark.parametrize("revealed", [True, False])
+@pytest.mark.parametrize(
+    "algorithm, revealed", [(name, True) for name in ALL] + [(name, False) for name in HIDDEN]
+)
 def test_resuming_after_any_lesson_changes_no_bit(school, tmp_path, algorithm, revealed):
     teacher = school(revealed=revealed)
-    settings = {"algorithm": algorithm, "memory_part": 0.3, "hidden": (32, 16)}
+    settings = {"algorithm": algorithm, "memory_part": 0.3, "hidden": (32, 16), **SHORT}
     unbroken = teacher.agent(**settings)
     broken = teacher.agent(**settings)
     for task in (0, 1, 0):
@@ -52,7 +58,7 @@ def test_the_same_seed_gives_the_same_bits_and_another_seed_others(school, algor
     teacher = school()
     prints = []
     for seed in (3, 3, 4):
-        agent = teacher.agent(seed, algorithm=algorithm)
+        agent = teacher.agent(seed, algorithm=algorithm, **SHORT)
         for task in (0, 1):
             teacher.teach(agent, task, epochs=3)
         prints.append(agent.fingerprint())
@@ -65,7 +71,7 @@ def test_global_generators_are_left_alone(school, algorithm):
     torch.manual_seed(1)
     np.random.seed(1)
     before = torch.get_rng_state(), np.random.get_state()[1].tolist()
-    agent = teacher.agent(algorithm=algorithm)
+    agent = teacher.agent(algorithm=algorithm, **SHORT)
     for task in (0, 1):
         teacher.teach(agent, task, epochs=2)
     teacher.act(agent, 0, np.zeros((2, 5), np.float32))
@@ -104,11 +110,11 @@ def test_every_task_starts_with_a_fresh_optimiser_and_lessons_share_one(school):
     teacher = school()
     agent = teacher.agent()
     teacher.teach(agent, 0, epochs=4, stop=2)
-    first = agent._optimiser
+    first = agent._learner.optimiser
     teacher.teach(agent, 0, epochs=4, start=2)
-    assert agent._optimiser is first
+    assert agent._learner.optimiser is first
     teacher.teach(agent, 1, epochs=4, stop=2)
-    assert agent._optimiser is not first
+    assert agent._learner.optimiser is not first
 
 
 def test_acting_changes_nothing_and_does_not_depend_on_the_batch(school):
@@ -140,8 +146,8 @@ def test_the_state_is_safetensors_and_json_only(school, tmp_path):
     agent.save(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "agent.json",
-        "aside.safetensors",
-        "memory.safetensors",
+        "memory-000.safetensors",
+        "memory-001.safetensors",
         "optimiser.safetensors",
         "policy.json",
         "policy.safetensors",
