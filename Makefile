@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: quickstart test lint format clean
+.PHONY: quickstart test lint format board site clean
 
 quickstart: $(VENV)/.core            ## run the main job on the built-in tasks
 	$(BIN)/l2bench run quickstart
@@ -17,6 +17,14 @@ lint: $(VENV)/.all                   ## style and types
 
 format: $(VENV)/.all
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
+
+board:                               ## run and accept the project's own entries, from installed packages
+	$(PYTHON) -m venv .venv-board
+	.venv-board/bin/python -m pip --disable-pip-version-check install --quiet -c plugins/constraints.txt .
+	L2BENCH=.venv-board/bin/l2bench sh leaderboards/seed.sh quickstart
+
+site: $(VENV)/.core                  ## the pages of the board
+	$(BIN)/l2bench leaderboard build leaderboards -o site --force
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

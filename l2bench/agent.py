@@ -67,11 +67,16 @@ class Agent(ABC):
 
     ``sources`` are the ways in which it can learn; ``Settings`` the model of its settings. An
     agent draws random numbers from generators started from ``life.seed`` only.
+
+    ``chunk`` is how many actions `act` plans at once for an environment; an object may set its own
+    before it first acts. Above 1, up to so many actions of each row are carried out before the
+    agent is asked again, and the environment is not observed in between.
     """
 
     sources: ClassVar[frozenset[Source]]
     Settings: ClassVar[type[AgentSettings]] = AgentSettings
     version: ClassVar[str] = "1"
+    chunk: int = 1
 
     def __init__(self, settings: AgentSettings, life: Life) -> None:
         self.settings: Any = settings
@@ -83,7 +88,11 @@ class Agent(ABC):
 
     @abstractmethod
     def act(self, observations: Observation, acting: Acting) -> Any:
-        """Return B actions (or labels) for B observations, without changing the agent."""
+        """Return B actions (or labels) for B observations, without changing the agent.
+
+        With ``chunk`` above 1, actions are (B, n, ...) with n at least 1, of which the first
+        ``chunk`` are carried out; labels are (B,) always.
+        """
 
     def start_task(self, task: TaskContext) -> None:
         """Called before a task's first lesson, where task boundaries are revealed."""
@@ -106,6 +115,14 @@ class Agent(ABC):
     def fingerprint(self) -> str | None:
         """Return a digest of everything learned, or None if the agent cannot tell."""
         return None
+
+    def usage(self) -> Mapping[str, int]:
+        """Return what has been spent so far, as far as it is counted.
+
+        ``updates`` is the number of updates since birth (what a block adds to it is recorded),
+        ``buffer_bytes`` the present size of memories.
+        """
+        return {}
 
     def details(self) -> Mapping[str, Any]:
         """Return facts for the record, such as the device used and the number of parameters."""

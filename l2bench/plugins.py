@@ -15,7 +15,9 @@ import pluggy
 from l2bench import hookspecs
 from l2bench.errors import FOREIGN, Unsupported, UsageError, choices, nearest
 
-Kind = Literal["environments", "agents", "metric_sets", "suites", "configs", "observers"]
+Kind = Literal[
+    "environments", "agents", "metric_sets", "suites", "configs", "observers", "commands"
+]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 #: Plugins of the house that may not be installed, and what to install for them.
@@ -49,7 +51,8 @@ class Registry:
     """All plugins found through the entry-point group ``l2bench``.
 
     A broken plugin is kept with its reason and is an error only when one of its names is used.
-    Two distributions that claim one plugin name are an error when that name is used.
+    Two distributions that claim one plugin name are an error when that name is used. A plugin is
+    imported when one of its names, or the list of all, is asked for.
     """
 
     def __init__(self, entry_points: list[tuple[EntryPoint, str, str]] | None = None) -> None:
@@ -57,10 +60,11 @@ class Registry:
         self._hooks.add_hookspecs(hookspecs)
         found = list(_entry_points()) if entry_points is None else entry_points
         counts = Counter(entry_point.name for entry_point, _, _ in found)
-        self.plugins: list[Plugin] = []
+        self._plugins: list[Plugin] = []
+        self._unread: dict[str, Callable[[], Any]] = {}
         for entry_point, distribution, version in sorted(found, key=lambda item: item[0].name):
             plugin = Plugin(entry_point.name, distribution, version, entry_point.value)
-            self.plugins.append(plugin)
+            self._plugins.append(plugin)
             if counts[entry_point.name] > 1:
                 claims = sorted(d for e, d, _ in found if e.name == entry_point.name)
                 plugin.broken = (
@@ -68,7 +72,26 @@ class Registry:
                     f"uninstall one of them"
                 )
             else:
-                self._load(plugin, entry_point.load)
+                self._unread[plugin.name] = entry_point.load
+
+    @property
+    def plugins(self) -> list[Plugin]:
+        """All plugins by name."""
+        for plugin in self._plugins:
+            self._read(plugin)
+        return self._plugins
+
+    def _called(self, name: str) -> list[Plugin]:
+        """Return the plugins of one name, without importing any other."""
+        found = [plugin for plugin in self._plugins if plugin.name == name]
+        for plugin in found:
+            self._read(plugin)
+        return found
+
+    def _read(self, plugin: Plugin) -> None:
+        load = self._unread.pop(plugin.name, None)
+        if load is not None:
+            self._load(plugin, load)
 
     def _load(self, plugin: Plugin, load: Callable[[], Any]) -> None:
         try:
@@ -101,9 +124,10 @@ class Registry:
             UsageError: unknown or ambiguous name, with the nearest one.
             Unsupported: the plugin is missing or broken, with the remedy.
         """
-        known = self.names(kind)
-        if name in known:
+        prefix, slash, rest = name.partition("/")
+        if slash and any(rest in plugin.names.get(kind, {}) for plugin in self._called(prefix)):
             return name
+        known = self.names(kind)
         label = kind.replace("_", " ").removesuffix("s")
         if "/" not in name:
             matches = sorted(q for q in known if q.split("/", 1)[1] == name)
@@ -149,8 +173,9 @@ class Registry:
             Unsupported: the plugin or something it needs is missing or broken.
         """
         qualified = self.qualify(kind, name)
-        plugin = self.names(kind)[qualified]
-        target = plugin.names[kind][qualified.split("/", 1)[1]]
+        prefix, _, rest = qualified.partition("/")
+        plugin = next(p for p in self._called(prefix) if rest in p.names.get(kind, {}))
+        target = plugin.names[kind][rest]
         if kind in ("suites", "configs"):
             return Path(target)
         if not isinstance(target, str):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import logging
 import math
-import re
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -16,7 +16,17 @@ import numpy as np
 
 from l2bench.agent import Acting, Agent
 from l2bench.batches import DemonstrationLesson, SampleLesson
+from l2bench.bookkeeping import (
+    Row,
+    episode_row,
+    episodes_of,
+    microseconds,
+    peak_memory,
+    trace_rows,
+    weight,
+)
 from l2bench.bundle.lifetime import block_row
+from l2bench.bundle.privacy import anonymous
 from l2bench.bundle.writer import BundleWriter, now
 from l2bench.cast import Cast
 from l2bench.errors import FOREIGN, BudgetExceeded, L2benchError, RunFailed
@@ -29,8 +39,6 @@ from l2bench.seeding import derive, generator, isolated
 #: Called with (blocks done, blocks planned, what is going on, fraction of the work done).
 Report = Callable[[int, int, str, float], None]
 
-Row = dict[str, Any]
-
 
 @dataclass
 class Totals:
@@ -40,6 +48,8 @@ class Totals:
     env_steps: int = 0
     episode_rows: int = 0
     worker_cpu: float = 0.0  # of the present block, in other processes
+    eval_steps: int = 0  # of the present block
+    updates: int | None = None  # of the present block
 
 
 class LifetimeRunner:
@@ -55,6 +65,7 @@ class LifetimeRunner:
         self.agent = self._new_agent()
         self.pool: LocalPool | WorkerPool | None = None
         self._discarded = 0
+        self._unseen: set[str] = set()  # tasks of which no video can be made
         self._origins: dict[str, Any] = {}
 
     def run(self) -> None:
@@ -64,7 +75,7 @@ class LifetimeRunner:
             L2benchError: naming block and cause if the agent or an environment fails.
         """
         self._catch_up()
-        weights = [_weight(self.cast, block) for block in self.blocks]
+        weights = [weight(self.cast, block) for block in self.blocks]
         whole = math.fsum(weights) or 1.0
         try:
             for block in self.blocks[len(self.writer.sealed) :]:
@@ -104,12 +115,12 @@ class LifetimeRunner:
             with self._blame(f"starting task '{self.cast.suite.tasks[block.opens].id}'"):
                 self.agent.start_task(self.cast.context(block.opens))
         first_lx, first_step = self.totals.lx, self.totals.env_steps
-        self.totals.worker_cpu = 0.0
+        self.totals.worker_cpu, self.totals.eval_steps, self.totals.updates = 0.0, 0, None
         if block.kind == "learn":
             tables = self._learn(block)
             changed = True
         else:
-            tables = {"episodes": self._evaluate(block)}
+            tables = self._evaluate(block)
         row = {
             **block_row(block),
             "selected_checkpoint": selected,
@@ -120,16 +131,20 @@ class LifetimeRunner:
             "episodes_done": len(tables.get("episodes", ())),
             "attempt": 1 + self._discarded,
             "discarded_attempts": self._discarded,
-            "started_at": _microseconds(started),
-            "ended_at": _microseconds(now()),
+            "started_at": microseconds(started),
+            "ended_at": microseconds(now()),
             "wall_s": time.perf_counter() - began,
             "cpu_s": time.process_time() - cpu + self.totals.worker_cpu,
+            "env_steps_eval": self.totals.eval_steps if block.kind == "eval" else None,
+            "updates": self.totals.updates,
+            "peak_memory_bytes": peak_memory(self.pool),
+            "buffer_bytes": self._usage().get("buffer_bytes"),
         }
         self.writer.seal(row, tables, self._save if changed else None)
         self._discarded = 0
         for observer in self.cast.observers:
             with self._blame(f"telling observer {observer!r} of block {block.index}"):
-                observer(row, tables)
+                observer(self.writer.sealed[-1].row, tables)
         self._forget_states(block)
 
     def _save(self, folder: Path) -> None:
@@ -144,9 +159,12 @@ class LifetimeRunner:
             if self.cast.origins() != self._origins:
                 self._origins = self.cast.origins()
                 self.writer.amend_segment(data=self._origins)
+            before = self._usage().get("updates", 0)
             with isolated(derive(self.cast.suite.hash, self.seed, "learning", block.index)):
                 self.agent.learn(lesson, context)
             lesson.close()
+            after = self._usage().get("updates")
+            self.totals.updates = None if after is None else after - before
             if lesson.used != block.stop - block.start:
                 raise RunFailed("the lesson's own limits were changed")
         rows: list[Row] = []
@@ -191,6 +209,7 @@ class LifetimeRunner:
         environment = self.cast.environments[task.environment]
         if learning.source == "interaction":
             key = (block.index, block.task)
+            suite_hash = self.cast.suite.hash  # made anew whenever it is asked for
             return InteractionLesson(
                 environment.make(task),
                 learning,
@@ -198,9 +217,7 @@ class LifetimeRunner:
                 stop,
                 horizon=task.horizon,
                 measure=task.measure,
-                seed_of=lambda episode: derive(
-                    self.cast.suite.hash, self.seed, "learning", *key, episode
-                ),
+                seed_of=lambda episode: derive(suite_hash, self.seed, "learning", *key, episode),
             )
         if learning.source == "demonstrations":
             data = self.cast.demonstrations(block.task)
@@ -222,57 +239,73 @@ class LifetimeRunner:
 
         return predict
 
-    def _evaluate(self, block: Block) -> list[Row]:
-        rows: list[Row] = []
+    def _evaluate(self, block: Block) -> dict[str, list[Row]]:
+        tables: dict[str, list[Row]] = {"episodes": [], "traces": []}
         with self._blame(f"evaluating (block {block.index}, {block.role})"):
             before = self.agent.fingerprint()
             for task_index in block.tasks:
-                rows += self._evaluate_task(block, task_index)
+                self._evaluate_task(block, task_index, tables)
             if self.agent.fingerprint() != before:
                 raise RunFailed(
                     f"the agent '{self.cast.agent_name}' changed during evaluation block "
                     f"{block.index}; act() must leave what was learned as it is"
                 )
-        return rows
+        return {name: rows for name, rows in tables.items() if rows or name == "episodes"}
 
-    def _evaluate_task(self, block: Block, task_index: int) -> list[Row]:
+    def _evaluate_task(self, block: Block, task_index: int, tables: dict[str, list[Row]]) -> None:
         task, context = self.cast.suite.tasks[task_index], self.cast.context(task_index)
-        count = block.episodes
-        states = self.cast.infos[task_index].initial_states
-        episodes = [
-            Episode(
-                index,
-                derive(
-                    self.cast.suite.hash, self.seed, "evaluation", block.index, task_index, index
-                ),
-                derive(self.cast.suite.hash, self.seed, "acting", block.index, task_index, index),
-                index % states if states else None,
-            )
-            for index in range(count)
-        ]
+        episodes = episodes_of(self.cast, self.seed, block, task_index)
         outcomes: dict[int, Outcome] = {}
         if self.cast.tested_on_samples(task_index):
             for episode in episodes:
                 data = self.cast.samples(task_index)
                 outcomes[episode.index] = test_samples(data, context, self.agent, episode)
         else:
-            for episode, outcome in self._pool().run(task, context, episodes, self.agent.act):
+            played = self._pool().run(task, context, episodes, self.agent.act, self.agent.chunk)
+            for episode, outcome in played:
                 outcomes[episode.index] = outcome
+            self.totals.eval_steps += sum(outcome.length for outcome in outcomes.values())
         rows = [
-            _episode_row(self.totals.episode_rows + e.index, block, task_index, task.id, e, o)
+            episode_row(self.totals.episode_rows + e.index, block, task_index, task.id, e, o)
             for e, o in ((episode, outcomes[episode.index]) for episode in episodes)
         ]
         self.totals.episode_rows += len(rows)
         self.totals.worker_cpu += math.fsum(o.worker_cpu for o in outcomes.values())
-        return rows
+        tables["episodes"] += rows
+        for episode in episodes:
+            outcome = outcomes[episode.index]
+            tables["traces"] += trace_rows(block, task_index, episode, outcome.trace or ())
+            self._keep_video(block, task.id, episode, outcome)
+
+    def _keep_video(self, block: Block, task_id: str, episode: Episode, outcome: Outcome) -> None:
+        wanted = episode.film == "all" or (episode.film == "failed" and not outcome.success)
+        if outcome.video is not None:
+            name = f"block-{block.index:06d}__{task_id}__{episode.index:04d}.mp4"
+            self.writer.attach(f"videos/{name}", outcome.video)
+        elif wanted and task_id not in self._unseen:
+            self._unseen.add(task_id)
+            logging.getLogger("l2bench").warning(
+                "no video of task '%s': its environment offers no rgb_array frames", task_id
+            )
+
+    def _usage(self) -> dict[str, int]:
+        with self._blame("asking the agent what it used"):
+            return {name: int(number) for name, number in self.agent.usage().items()}
 
     def _pool(self) -> LocalPool | WorkerPool:
         if self.pool is None:
-            execution = self.cast.execution
+            execution, environments = self.cast.execution, self.cast.environments
             if execution.workers:
-                self.pool = WorkerPool(execution.workers, execution.keep_environments)
+                acted = [
+                    task
+                    for index, task in enumerate(self.cast.suite.tasks)
+                    if not self.cast.tested_on_samples(index)
+                ]
+                self.pool = WorkerPool(environments, execution, acted)
             else:
-                self.pool = LocalPool(self.cast.environments, execution.keep_environments)
+                self.pool = LocalPool(environments, execution)
+            if facts := self.pool.facts():
+                self.writer.amend_segment(execution={**self.cast.record(), **facts})
         return self.pool
 
     def _close_task(self, block: Block) -> int | None:
@@ -312,7 +345,10 @@ class LifetimeRunner:
 
     def _forget_states(self, block: Block) -> None:
         """Keep the states a resumption or the choice of the best checkpoint may need."""
-        needed = {s.state for s in self.writer.sealed[-2:]}
+        if self.cast.execution.keep_agents:
+            return
+        states = dict.fromkeys(sealed.state for sealed in reversed(self.writer.sealed))
+        needed = set(list(states)[:2])  # the newest may turn out to be damaged
         if self.cast.suite.scenario.keep == "best" and block.task is not None:
             needed |= {s.state for s in self._curve(block.task)}
         self.writer.keep_states({state for state in needed if state})
@@ -339,54 +375,11 @@ class LifetimeRunner:
         except L2benchError as error:
             cause = f"{error.__cause__}" if error.__cause__ else None
             if cause:
-                self.writer.event("error", doing=doing, traceback=_anonymous(cause))
+                self.writer.event("error", doing=doing, traceback=anonymous(cause))
             raise
         except FOREIGN as error:
-            self.writer.event("error", doing=doing, traceback=_anonymous(traceback.format_exc()))
+            self.writer.event("error", doing=doing, traceback=anonymous(traceback.format_exc()))
             raise RunFailed(
                 f"{doing} with agent '{self.cast.agent_name}' failed: {type(error).__name__}: "
                 f"{error}; the traceback is in {self.writer.folder / 'events.jsonl'}"
             ) from error
-
-
-def _anonymous(text: str) -> str:
-    """Return a traceback whose files are named without the folders of this machine."""
-    return re.sub(r'File "[^"]*?([^"/\\]+[/\\][^"/\\]+)"', r'File "\1"', text)
-
-
-def _episode_row(
-    row_id: int, block: Block, task_index: int, task_id: str, episode: Episode, outcome: Outcome
-) -> Row:
-    return {
-        "row_id": row_id,
-        "block_index": block.index,
-        "task_index": task_index,
-        "episode_index": episode.index,
-        "task_id": task_id,
-        "env_seed": episode.env_seed,
-        "init_state": episode.initial_state,
-        "success": outcome.success,
-        "score": outcome.score,
-        "return": outcome.reward,
-        "length": outcome.length,
-        "terminated": outcome.terminated,
-        "truncated": outcome.truncated,
-        "status": "ok",
-        "wall_s": outcome.seconds,
-    }
-
-
-def _weight(cast: Cast, block: Block) -> float:
-    """Return a rough share of a block in the whole work, for the time left."""
-    if block.kind == "learn":
-        assert block.task is not None
-        learning = learning_of(cast.suite, block.task)
-        scale = {"steps": 1.0, "episodes": 100.0, "epochs": 1000.0, "samples": 0.1}
-        return (block.stop - block.start) * scale[learning.unit]
-    return float(sum(block.episodes * (cast.suite.tasks[t].horizon or 100) for t in block.tasks))
-
-
-def _microseconds(moment: str) -> int:
-    from datetime import datetime
-
-    return int(datetime.fromisoformat(moment).timestamp() * 1e6)

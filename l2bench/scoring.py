@@ -14,11 +14,11 @@ import numpy as np
 import l2bench
 from l2bench.bundle.lifetime import Lifetime
 from l2bench.bundle.reader import Bundle, read_bundle, refuse_mixture
-from l2bench.errors import UsageError, guarded
+from l2bench.errors import UsageError, choices, guarded, nearest
 from l2bench.metrics.base import MetricSet
 from l2bench.metrics.scores import Metric, Scores, Value
-from l2bench.metrics.statistics import estimate
-from l2bench.metrics.views import curves, matrix
+from l2bench.metrics.statistics import MINIMUM_FOR_INTERVAL, estimate
+from l2bench.metrics.views import cells, curves, matrix
 from l2bench.plugins import Registry
 from l2bench.seeding import generator
 
@@ -26,22 +26,49 @@ FORMAT = "l2bench.scores"
 FORMAT_VERSION = "1.0"
 
 
+#: Values of settings by the name of a metric set.
+MetricSettings = Mapping[str, Mapping[str, Any]]
+
 #: Why an incomplete record has no lifetime values.
 INCOMPLETE = "the record is incomplete"
 
 
 def metric_sets(
-    registry: Registry, names: Sequence[str], experts: Sequence[Lifetime] = ()
+    registry: Registry,
+    names: Sequence[str],
+    experts: Sequence[Lifetime] = (),
+    settings: MetricSettings | None = None,
 ) -> list[MetricSet]:
     """Return the metric sets of these names, ready to score.
 
     ``experts`` are lifetimes that learned one task each, for the sets that compare with them.
+    ``settings`` are values of a set's own settings, by the name of the set with or without its
+    plugin.
+
+    Raises:
+        UsageError: for a setting that no set of these names has, or a value that does not fit.
     """
+    given = {key: dict(values) for key, values in (settings or {}).items()}
     sets: list[MetricSet] = []
     for name in names:
         target = registry.resolve("metric_sets", name)
-        takes = experts and "experts" in inspect.signature(target).parameters
-        sets.append(target(experts=experts) if takes else target())
+        own = given.pop(name, None) or given.pop(name.rpartition("/")[2], {})
+        known = set(inspect.signature(target).parameters)
+        for key in own:
+            if key not in known - {"experts"}:
+                raise UsageError(
+                    f"metric set '{name}' has no setting '{key}'{nearest(key, known)}; it has "
+                    f"{choices(known - {'experts'})}"
+                )
+        if experts and "experts" in known:
+            own = {**own, "experts": experts}
+        with guarded(f"metric set '{name}'"):
+            sets.append(target(**own))
+    if given:
+        raise UsageError(
+            f"a setting is given for metric set '{next(iter(given))}', which is not asked for; "
+            f"asked for: {choices(names)}"
+        )
     return sets
 
 
@@ -64,6 +91,7 @@ def score_lifetime(lifetime: Lifetime, sets: Sequence[MetricSet]) -> dict[str, A
             metrics.append(_entry(metric, value))
         scorers.append(_scorer(scores))
         warnings += list(scores.warnings)
+    measured = cells(lifetime)
     return {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -74,8 +102,8 @@ def score_lifetime(lifetime: Lifetime, sets: Sequence[MetricSet]) -> dict[str, A
             "learning_experiences": lifetime.learning.num_rows,
         },
         "metrics": metrics,
-        "matrix": matrix(lifetime),
-        "curves": curves(lifetime),
+        "matrix": matrix(lifetime, measured),
+        "curves": curves(lifetime, measured),
         "warnings": warnings,
     }
 
@@ -180,8 +208,10 @@ def _by_metric(scored: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, An
 
 def _across(entries: Sequence[Mapping[str, Any]], inputs: str) -> dict[str, Any]:
     """Return one metric's estimate over lifetimes."""
-    rng = bootstrap_generator(inputs, *(entries[0][key] for key in ("id", "task", "source")))
     known = [entry["value"] for entry in entries if entry["value"] is not None]
+    names = (entries[0][key] for key in ("id", "task", "source"))
+    enough = len(known) >= MINIMUM_FOR_INTERVAL
+    rng = bootstrap_generator(inputs, *names) if enough else None
     reasons = sorted({e["undefined_reason"] for e in entries if e["undefined_reason"]})
     shared = {k: v for k, v in entries[0].items() if k not in ("value", "n", "undefined_reason")}
     return {

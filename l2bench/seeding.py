@@ -29,6 +29,11 @@ def derive(suite_hash: str, lifetime: int, stream: str, *key: int) -> int:
     return int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
+def chosen(fraction: float, suite_hash: str, lifetime: int, stream: str, *key: int) -> bool:
+    """Return whether a member is in a sample of this fraction of all; see `derive` for the rest."""
+    return derive(suite_hash, lifetime, stream, *key) < fraction * 2**63
+
+
 def generator(seed: int) -> np.random.Generator:
     """Return a PCG64 generator started from this seed."""
     return np.random.Generator(np.random.PCG64(seed))
@@ -56,7 +61,7 @@ def isolated(seed: int) -> Iterator[None]:
         np.random.set_state(numpy_state)
 
 
-class Generators(Sequence[np.random.Generator]):
+class Generators(Sequence["np.random.Generator"]):
     """One generator per seed, each made when first asked for; most agents never ask."""
 
     def __init__(self, seeds: Sequence[int]) -> None:

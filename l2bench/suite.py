@@ -90,7 +90,8 @@ class Learning(Model):
             if amount // every > MOST_CHECKPOINTS:
                 raise ValueError(f"more than {MOST_CHECKPOINTS} checkpoints; raise every ({every})")
             checkpoints = tuple(range(0, amount + 1, every))
-            if data.get("checkpoints") and list(data["checkpoints"]) != list(checkpoints):
+            given = data.get("checkpoints")
+            if given and (not isinstance(given, list | tuple) or tuple(given) != checkpoints):
                 raise ValueError("give either every or checkpoints, not both")
             return {**data, "checkpoints": checkpoints}
         return data

@@ -30,7 +30,7 @@ def test_the_files_are_those_of_the_format_and_nothing_is_left_over(bundle):
     assert names == {
         "manifest.json", "suite.json", "agent.json", "provenance.json", "scores.json",
         "events.jsonl", "checksums.sha256", "tables/blocks.parquet", "tables/episodes.parquet",
-        "tables/learning.parquet", "tables/series.parquet",
+        "tables/learning.parquet", "tables/series.parquet", "tables/traces.parquet",
     }  # fmt: skip
 
 
@@ -98,6 +98,22 @@ def test_content_hash_ignores_encoding_and_sees_every_value():
         assert content_hash(table("series", changed)) != content_hash(whole)
     assert content_hash(pa.table({"x": [0.0]})) == content_hash(pa.table({"x": [-0.0]}))
     assert content_hash(pa.table({"x": ["ab", "c"]})) != content_hash(pa.table({"x": ["a", "bc"]}))
+
+
+@pytest.mark.parametrize(
+    "texts", [[], [None], ["", ""], ["a", None, "über", "", "日本"], ["x" * 300, "y"] * 50]
+)
+def test_texts_are_hashed_by_length_and_utf_8(texts):
+    from hashlib import sha256
+
+    plain = pa.array(texts, pa.string())
+    words = [(text or "").encode() for text in texts]
+    digest = sha256(f"t\0text\0{len(texts)}\0".encode())
+    digest.update(bytes(text is not None for text in texts))
+    digest.update(b"".join(len(word).to_bytes(8, "little") for word in words) + b"".join(words))
+    for array in (plain, plain.dictionary_encode(), pa.chunked_array([plain]),
+                  pa.concat_arrays([pa.array(["before"]), plain]).slice(1)):  # fmt: skip
+        assert content_hash(pa.table({"t": array})) == f"sha256:{digest.hexdigest()}"
 
 
 @pytest.mark.parametrize(

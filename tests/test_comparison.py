@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from support import probe_suite, run_suite
 
-from l2bench.comparison import Contender, _pair, _ranks, compare, contender
+from l2bench.comparison import Contender, compare, contender, paired_difference, ranks
 from l2bench.errors import UsageError
 
 RNG = np.random.default_rng
@@ -100,18 +100,18 @@ def test_an_interval_does_not_depend_on_what_else_is_asked(folders):
 
 
 def test_few_lifetimes_are_insufficient_and_have_no_winner():
-    pair = _pair({0: 0.1, 1: 0.2}, {0: 0.8, 1: 0.9}, RNG(0))
+    pair = paired_difference({0: 0.1, 1: 0.2}, {0: 0.8, 1: 0.9}, RNG(0))
     assert pair["verdict"] == "insufficient"
     assert pair["low"] is None
-    assert _ranks(["a", "b"], [{"agents": ["a", "b"], **pair}], True) == {"a": [1, 2], "b": [1, 2]}
+    assert ranks(["a", "b"], [{"agents": ["a", "b"], **pair}], True) == {"a": [1, 2], "b": [1, 2]}
 
 
 def test_pairing_by_seed_tells_apart_what_the_spread_hides():
     base = {seed: seed / 10 for seed in range(10)}
     better = {seed: value + 0.02 + 0.001 * (seed % 3) for seed, value in base.items()}
-    assert _pair(better, base, RNG(0))["verdict"] == "apart"
+    assert paired_difference(better, base, RNG(0))["verdict"] == "apart"
     shifted = {seed + 100: value for seed, value in better.items()}
-    loose = _pair(shifted, base, RNG(0))
+    loose = paired_difference(shifted, base, RNG(0))
     assert loose["verdict"] == "not told apart"
     assert not loose["paired"]
     assert loose["more_lifetimes"] > 100
@@ -120,7 +120,7 @@ def test_pairing_by_seed_tells_apart_what_the_spread_hides():
 def test_unequal_numbers_of_lifetimes_are_all_used():
     one = {seed: 0.5 for seed in range(5)}
     other = {seed: 0.5 + (seed == 7) for seed in range(8)}
-    pair = _pair(one, other, RNG(0))
+    pair = paired_difference(one, other, RNG(0))
     assert pair["difference"] == pytest.approx(0.5 - np.mean(list(other.values())))
 
 

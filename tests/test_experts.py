@@ -114,3 +114,23 @@ def test_the_experts_suite_depends_on_its_task_alone():
     assert expert_suite(base, 1).hash != expert_suite(base, 2).hash
     longer = probe_suite(3, amount=8)
     assert expert_suite(base, 1).hash != expert_suite(longer, 1).hash
+
+
+def test_kemkers_offline_learner_is_the_expert_of_the_first_task(cli, registry, tmp_path):
+    """A suite that asks for experts has the Omegas: at once, in its bundles, and scored anew."""
+    suite = probe_suite(
+        2, source="samples", unit="epochs", experts=True, metrics=["l2bench/kemker"]
+    )
+    scores = run_suite(registry, suite, "forgetter", tmp_path / "run")
+    assert scores["scorer"]["metric_sets"][0]["settings"] == {"ideal": 1.0}
+    assert value(scores, "kemker.omega_base") == 0.0
+    assert value(scores, "kemker.omega_all") == 0.5
+    code, output, errors = cli("score", tmp_path / "run", "--json")
+    assert code == 0, errors
+    assert json.loads(output)["bundles"][0]["metrics"] == scores["metrics"]
+    setting = ("--setting", "kemker.ideal=0.5")
+    anew = json.loads(cli("score", tmp_path / "run", *setting, "--json")[1])["bundles"][0]
+    assert value(anew, "kemker.omega_all") == 1.0
+    code, _, errors = cli("report", tmp_path / "run", *setting)
+    assert code == 2
+    assert "--setting goes with another tool's results" in errors

@@ -136,6 +136,10 @@ class CatchEnvironment(Environment):
         """Return a board; ``settings`` override those of the variant."""
         return Catch(self._settings(task))
 
+    def forks(self, task: Task) -> bool:
+        """Return yes: nothing but numbers is held."""
+        return True
+
     def check(self, task: Task) -> None:
         """Refuse unknown settings."""
         self._settings(task)

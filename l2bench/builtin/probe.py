@@ -68,6 +68,10 @@ class ProbeEnvironment(Environment):
         """Return a live probe."""
         return Probe()
 
+    def forks(self, task: Task) -> bool:
+        """Return yes: nothing but numbers is held."""
+        return True
+
     def demonstrations(self, task: Task, data: Path, progress: Progress = silent) -> Demonstrations:
         """Return 32 right answers, one a trajectory."""
         answers = np.arange(32) % ANSWERS

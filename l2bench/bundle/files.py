@@ -124,7 +124,12 @@ def lock(path: Path) -> IO[bytes]:
     """
     import fcntl
 
-    file = path.open("ab")
+    try:
+        file = path.open("ab")
+    except FileNotFoundError:
+        raise UsageError(
+            f"{path.parent.parent} was just finished by another process; ask again"
+        ) from None
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -133,6 +138,17 @@ def lock(path: Path) -> IO[bytes]:
             f"{path.parent.parent} is being written by another process; wait for it to end"
         ) from None
     return file
+
+
+@contextlib.contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Wait until no other process is inside a block of this lock file, then run the block."""
+    import fcntl
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def guard_writes(what: str) -> Callable[[OSError], RunFailed]:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import rfc8785
 
 
@@ -33,7 +32,8 @@ def content_hash(table: pa.Table, leave_out: frozenset[str] = frozenset()) -> st
 
     Per column in name order: name, class of type, validity bytes, then the values: integers and
     timestamps as little-endian int64, floats as float64 with one NaN pattern and no negative
-    zero, booleans as bytes, texts by length and UTF-8. Codec, chunks and the Arrow version play
+    zero, booleans as bytes, texts by length and UTF-8, lists by length and their values, bytes of
+    a fixed number as they are (zeros for null). Codec, chunks and the Arrow version play
     no part. ``leave_out`` names columns to leave out, such as wall times.
     """
     digest = hashlib.sha256()
@@ -41,11 +41,22 @@ def content_hash(table: pa.Table, leave_out: frozenset[str] = frozenset()) -> st
         column = table[name]
         values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
         kind, payload = _payload(values)
-        valid = pc.is_valid(values).to_numpy(zero_copy_only=False).astype(np.uint8)
+        valid = values.is_valid().to_numpy(zero_copy_only=False).astype(np.uint8)
         digest.update(f"{name}\0{kind}\0{len(values)}\0".encode())
         digest.update(valid.tobytes())
         digest.update(payload)
     return "sha256:" + digest.hexdigest()
+
+
+def _texts(values: pa.Array) -> bytes:
+    """Return all lengths, then all texts end to end; Arrow keeps them in just that form."""
+    whole = pa.concat_arrays([values.cast(pa.large_string()).fill_null("")])
+    _, offsets, texts = whole.buffers()
+    if not len(whole):
+        return b""
+    ends = np.frombuffer(offsets, dtype="<i8")[whole.offset : whole.offset + len(whole) + 1]
+    data = texts.to_pybytes()[ends[0] : ends[-1]] if texts is not None else b""
+    return bytes(np.diff(ends).astype("<i8").tobytes() + data)
 
 
 def _payload(values: pa.Array) -> tuple[str, bytes]:
@@ -53,12 +64,17 @@ def _payload(values: pa.Array) -> tuple[str, bytes]:
     if pa.types.is_dictionary(dtype):
         values, dtype = values.cast(dtype.value_type), dtype.value_type
     if pa.types.is_string(dtype):
-        texts = [(text or "").encode() for text in values.to_pylist()]
-        lengths = np.array([len(text) for text in texts], dtype="<i8")
-        return "text", lengths.tobytes() + b"".join(texts)
+        return "text", _texts(values)
     if pa.types.is_timestamp(dtype):
         values = values.cast(pa.int64())
         return "time", values.fill_null(0).to_numpy(zero_copy_only=False).astype("<i8").tobytes()
+    if pa.types.is_list(dtype):
+        lengths = values.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+        kind, payload = _payload(values.flatten())
+        return f"list of {kind}", lengths.astype("<i8").tobytes() + payload
+    if pa.types.is_fixed_size_binary(dtype):
+        blank = bytes(dtype.byte_width)
+        return "bytes", b"".join(value or blank for value in values.to_pylist())
     if pa.types.is_boolean(dtype):
         filled = values.fill_null(False).to_numpy(zero_copy_only=False)
         return "bool", filled.astype(np.uint8).tobytes()

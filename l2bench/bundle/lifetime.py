@@ -42,11 +42,13 @@ class Lifetime:
         For success and accuracy that is the score itself; NaN where nothing was measured. Values
         outside the range are kept as they are.
         """
-        raw = rows["score"].to_numpy()
-        tasks = rows["task_index"].to_numpy()
+        return self.place(rows["score"].to_numpy(), rows["task_index"].to_numpy())
+
+    def place(self, scores: Array, tasks: Array) -> Array:
+        """Return raw scores (rows,), each placed in the range of its task (rows,)."""
         ranges = np.array([task.score_range for task in self.suite.tasks], dtype=float)
         low, high = ranges[tasks, 0], ranges[tasks, 1]
-        result: Array = (np.asarray(raw, dtype=float) - low) / (high - low)
+        result: Array = (np.asarray(scores, dtype=float) - low) / (high - low)
         return result
 
 
@@ -56,11 +58,27 @@ def columns(data: pa.Table) -> dict[str, Array]:
     for name in data.column_names:
         column = data[name].combine_chunks()
         if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
-        if pa.types.is_integer(column.type):
-            column = column.fill_null(-1)
-        result[name] = column.to_numpy(zero_copy_only=False)
+            words = np.array([*column.dictionary.to_pylist(), None], dtype=object)
+            result[name] = words[_filled(column.indices)]
+        elif pa.types.is_integer(column.type):
+            result[name] = _filled(column)
+        else:
+            result[name] = column.to_numpy(zero_copy_only=False)
     return result
+
+
+def _filled(numbers: pa.Array) -> Array:
+    """Return integers with -1 for null."""
+    if numbers.null_count == len(numbers):
+        return np.full(len(numbers), -1)
+    if not numbers.null_count:
+        known: Array = numbers.to_numpy()
+        return known
+    bits, content = numbers.buffers()
+    rows = slice(numbers.offset, numbers.offset + len(numbers))
+    valid = np.unpackbits(np.frombuffer(bits, dtype=np.uint8), bitorder="little")[rows]
+    whole = np.frombuffer(content, dtype=numbers.type.to_pandas_dtype())[rows]
+    return np.where(valid, whole, np.array(-1, dtype=whole.dtype))
 
 
 def synthetic(suite: Suite, seed: int, most: int | None = None) -> Lifetime:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from l2bench.suite import Model
+from l2bench.suite import Model, Seed
 
 FORMAT_VERSION = "1.0"
 
@@ -14,10 +14,25 @@ FORMAT_VERSION = "1.0"
 Status = Literal["running", "interrupted", "failed", "complete", "incomplete"]
 
 
+class GitRef(Model):
+    """The commit that code came from; ``dirty`` if its files were changed since."""
+
+    commit: str
+    dirty: bool
+
+
 class SoftwareRef(Model):
-    """A release of L2bench."""
+    """A release of L2bench.
+
+    ``record_sha256`` identifies the code: a digest of the installed files by name, or of the
+    sources where they run in place. ``modified_files`` counts those that are not what was
+    installed.
+    """
 
     version: str
+    record_sha256: str | None = None
+    modified_files: int = 0
+    git: GitRef | None = None
 
 
 class SuiteRef(Model):
@@ -47,13 +62,29 @@ class AgentRef(Model):
 
 
 class PluginRef(Model):
-    """A plugin that took part."""
+    """A plugin that took part; its digest and counts are those of `SoftwareRef`."""
 
     kind: Literal["environment", "agent", "metric_set"]
     name: str
     entry_point: str
     distribution: str
     version: str
+    record_sha256: str | None = None
+    modified_files: int = 0
+    editable: bool = False
+    git: GitRef | None = None
+
+
+class Tuning(Model):
+    """How the agent's settings were chosen: not at all, on a part of a lifetime, or on all of it.
+
+    ``fraction`` is that part, in (0, 1]; ``configurations`` how many were tried, on ``seeds``.
+    """
+
+    protocol: Literal["none", "fraction", "full"] = "none"
+    fraction: Annotated[float, Field(gt=0, le=1)] | None = None
+    configurations: Annotated[int, Field(ge=0)] | None = None
+    seeds: tuple[Seed, ...] = ()
 
 
 class TableRef(Model):
@@ -80,15 +111,23 @@ class Counts(Model):
     episodes_planned: int
     episodes_done: int = 0
     discarded_attempts: int = 0
+    errors: int = 0
 
 
 class Budget(Model):
-    """What was spent."""
+    """What was spent: steps of learning (``env_steps_total``) and of evaluation, and time.
+
+    ``experts_wall_s`` and ``experts_cpu_s`` are what the single-task experts of this lifetime
+    took, whenever they were run.
+    """
 
     lx_done: int = 0
     env_steps_total: int = 0
+    env_steps_eval: int | None = None
     wall_s: float = 0.0
     cpu_s: float = 0.0
+    experts_wall_s: float | None = None
+    experts_cpu_s: float | None = None
 
 
 class SourceRef(Model):
@@ -109,7 +148,7 @@ class Reference(Model):
 
 
 class Manifest(Model):
-    """The root document of a bundle."""
+    """The root document of a bundle; ``manifest_digest`` covers everything else in it."""
 
     format: Literal["l2bench.bundle"] = "l2bench.bundle"
     format_version: str = FORMAT_VERSION
@@ -127,10 +166,12 @@ class Manifest(Model):
     files: dict[str, FileRef] = Field(default_factory=dict)
     counts: Counts
     budget: Budget = Budget()
+    tuning: Tuning = Tuning()
     source: SourceRef | None = None
     references: tuple[Reference, ...] = ()
     journal_head: str
     notes: str = ""
+    manifest_digest: str | None = None
 
 
 class AgentCard(Model):
@@ -144,18 +185,47 @@ class AgentCard(Model):
     settings: dict[str, Any] = Field(default_factory=dict)
 
 
+class Frame(Model):
+    """The first image that a task shows from a fixed seed; mean and spread in its own units."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    mean: float
+    std: float
+    sha256: str
+
+
+class TaskProbe(Model):
+    """What resetting a task twice with one seed showed, before the run.
+
+    ``seed_honoured`` is whether both gave the same first observation and the same few steps (None:
+    it could not be tried, for the ``reason``). ``frames`` are there for tasks that show images, by
+    observation key (``""`` where there is but one), with the ``render_backend`` that drew them.
+    """
+
+    seed_honoured: bool | None = None
+    reason: str | None = None
+    render_backend: str | None = None
+    frames: dict[str, Frame] = Field(default_factory=dict)
+
+
 class Segment(Model):
-    """The conditions of one start or resumption of a run."""
+    """The conditions of one start or resumption of a run.
+
+    ``code`` has the digest of each distribution that took part; ``probes`` are by task.
+    """
 
     started_at: str
     python: str
     platform: str
     cpus: int
     packages: dict[str, str]
+    code: dict[str, str] = Field(default_factory=dict)
     environments: dict[str, dict[str, str]] = Field(default_factory=dict)
     agent: dict[str, Any] = Field(default_factory=dict)
     execution: dict[str, Any] = Field(default_factory=dict)
     data: dict[str, Any] = Field(default_factory=dict)
+    probes: dict[str, TaskProbe] = Field(default_factory=dict)
 
 
 class Provenance(Model):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,15 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from l2bench.bundle import archive
 from l2bench.bundle.files import read_json
-from l2bench.bundle.hashing import file_hash
+from l2bench.bundle.hashing import document_hash, file_hash
 from l2bench.bundle.lifetime import Lifetime
 from l2bench.bundle.model import FORMAT_VERSION, AgentCard, Manifest, Provenance, TableRef
-from l2bench.bundle.tables import SCHEMAS
+from l2bench.bundle.tables import OPTIONAL, SCHEMAS
+from l2bench.bundle.versions import is_newer, known_part
 from l2bench.errors import Incomplete, RunFailed, Unsupported, UsageError
-from l2bench.suite import Suite, judge
+from l2bench.suite import PRESENTATION, Suite, judge
 
 SUFFIX = ".l2b"
 
@@ -74,6 +76,11 @@ class Bundle:
         return self._table("series")
 
     @cached_property
+    def traces(self) -> pa.Table | None:
+        """The steps of the evaluation episodes that keep a trace; None if none does."""
+        return self._table("traces") if "traces" in self.manifest.tables else None
+
+    @cached_property
     def scores(self) -> dict[str, Any]:
         """The stored scores as plain data.
 
@@ -106,47 +113,71 @@ class Bundle:
 def read_bundle(folder: Path, *, tables_only: bool = False) -> Bundle:
     """Read the documents of a bundle.
 
-    ``tables_only`` admits a bundle that is being finalised, whose tables are there already.
+    ``folder`` may be an archive NAME.l2b.zip, which is unpacked for as long as the process runs.
+    ``tables_only`` admits a bundle that is being finalised, whose tables are there already. Of a
+    newer minor version of the format what is known is read, with a warning.
 
     Raises:
         Unsupported: if it is no bundle, of a newer format, or a document is missing or invalid.
     """
+    if folder.name.endswith(archive.SUFFIX) and folder.is_file():
+        folder = archive.unpacked(folder)
     if not (folder / "manifest.json").is_file():
         raise Unsupported(f"{folder} is not a bundle: it has no manifest.json")
     data = read_json(folder / "manifest.json")
-    version = str(data.get("format_version", "?"))
-    if version.split(".")[0] != FORMAT_VERSION.split(".")[0]:
-        raise Unsupported(
-            f"{folder} has bundle format {version}; this l2bench reads {FORMAT_VERSION}: "
-            f"use a matching release of l2bench"
-        )
-    manifest = _document(Manifest, folder, "manifest.json")
-    suite = _document(Suite, folder, "suite.json")
-    if suite.hash != manifest.suite.suite_hash:
+    version = data.get("format_version", "?")
+    newer = is_newer(version, FORMAT_VERSION, f"{folder} has bundle format")
+    if newer:
+        logging.getLogger("l2bench").warning(
+            "%s has bundle format %s, newer than %s: what is new in it is not read",
+            folder, version, FORMAT_VERSION,
+        )  # fmt: skip
+    manifest = _document(Manifest, folder, "manifest.json", newer)
+    suite = _document(Suite, folder, "suite.json", newer)
+    if _suite_hash(read_json(folder / "suite.json")) != manifest.suite.suite_hash:
         raise Unsupported(
             f"{folder / 'suite.json'} is not the suite that the manifest records (another hash); "
             f"restore it from a copy"
         )
-    agent = _document(AgentCard, folder, "agent.json")
-    has_provenance = (folder / "provenance.json").exists()
-    provenance = _document(Provenance, folder, "provenance.json") if has_provenance else None
-    return Bundle(folder, manifest, suite, agent, provenance or Provenance(), not tables_only)
+    agent = _document(AgentCard, folder, "agent.json", newer)
+    provenance = Provenance()
+    if (folder / "provenance.json").exists():
+        provenance = _document(Provenance, folder, "provenance.json", newer)
+    return Bundle(folder, manifest, suite, agent, provenance, not tables_only)
+
+
+def _suite_hash(stored: dict[str, Any]) -> str:
+    """Return the hash of a suite as stored, which keys that came later do not change."""
+    kept = {key: value for key, value in stored.items() if key not in PRESENTATION}
+    return document_hash("l2bench.suite.v1", kept)
 
 
 def find_bundles(path: Path) -> list[Path]:
     """Return the bundle folders at or directly below a path, in name order.
 
+    Archives NAME.l2b.zip are unpacked for as long as the process runs, unless the folder NAME.l2b
+    lies beside them.
+
     Raises:
         UsageError: if the path does not exist.
         RunFailed: if there are none.
+        Unsupported: if an archive cannot be trusted.
     """
     if not path.exists():
         raise UsageError(f"{path} does not exist")
+    if path.is_file() and path.name.endswith(archive.SUFFIX):
+        return [archive.unpacked(path)]
     if (path / "manifest.json").is_file():
         return [path]
-    found = sorted(p for p in path.glob(f"*{SUFFIX}") if (p / "manifest.json").is_file())
+    folders = [p for p in path.glob(f"*{SUFFIX}") if (p / "manifest.json").is_file()]
+    names = {folder.name for folder in folders}
+    packed = [p for p in sorted(path.glob(f"*{archive.SUFFIX}")) if p.stem not in names]
+    found = sorted([*folders, *map(archive.unpacked, packed)], key=lambda folder: folder.name)
     if not found:
-        raise RunFailed(f"0 bundles found at {path}; expected a folder NAME{SUFFIX} or one of them")
+        raise RunFailed(
+            f"0 bundles found at {path}; expected a folder NAME{SUFFIX}, an archive "
+            f"NAME{archive.SUFFIX}, or a folder of them"
+        )
     return found
 
 
@@ -184,6 +215,8 @@ def read_table(folder: Path, name: str, recorded: TableRef | None = None) -> pa.
     Raises:
         Unsupported: naming the file and the first column that is wrong.
     """
+    import pyarrow.parquet as pq  # takes long to import
+
     path = folder / "tables" / f"{name}.parquet"
     try:
         if recorded is not None and file_hash(path) != recorded.bytes_sha256:
@@ -191,7 +224,8 @@ def read_table(folder: Path, name: str, recorded: TableRef | None = None) -> pa.
                 f"{path} is not the table that the manifest records (another SHA-256); restore it "
                 f"from a copy, or run this lifetime again"
             )
-        table = pq.read_table(path, page_checksum_verification=True)
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            table = file.read()
     except FileNotFoundError:
         raise Unsupported(f"{path} is missing") from None
     except (OSError, pa.ArrowException) as error:
@@ -199,6 +233,9 @@ def read_table(folder: Path, name: str, recorded: TableRef | None = None) -> pa.
     for expected in SCHEMAS[name]:
         at = table.schema.get_field_index(expected.name)
         found = None if at < 0 else table.schema.field(at).type
+        if found is None and expected.name in OPTIONAL:
+            table = table.append_column(expected, pa.nulls(table.num_rows, expected.type))
+            continue
         if found != expected.type:
             raise Unsupported(
                 f"{path}: column '{expected.name}' should be {expected.type}, found {found}"
@@ -206,8 +243,9 @@ def read_table(folder: Path, name: str, recorded: TableRef | None = None) -> pa.
     return table
 
 
-def _document(model: type[Any], folder: Path, name: str) -> Any:
+def _document(model: type[Any], folder: Path, name: str, newer: bool) -> Any:
+    data = read_json(folder / name)
     try:
-        return judge(model, read_json(folder / name), str(folder / name))
+        return judge(model, known_part(model, data) if newer else data, str(folder / name))
     except UsageError as error:
         raise Unsupported(str(error)) from None

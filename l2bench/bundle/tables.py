@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 _TIME = pa.timestamp("us", tz="UTC")
@@ -42,6 +41,11 @@ BLOCKS = pa.schema(
         _field("ended_at", _TIME, null=True),
         _field("wall_s", pa.float64(), "s", null=True),
         _field("cpu_s", pa.float64(), "s", null=True),
+        _field("env_steps_eval", pa.int64(), "steps of evaluation in this block", null=True),
+        _field("updates", pa.int64(), "updates in this block, as the agent says", null=True),
+        _field("peak_memory_bytes", pa.int64(), "bytes, of the run so far", null=True),
+        _field("agent_bytes", pa.int64(), "bytes of the saved state", null=True),
+        _field("buffer_bytes", pa.int64(), "bytes of memories, as the agent says", null=True),
     ],
     metadata={"schema_id": "l2bench.blocks.v1"},
 )
@@ -94,6 +98,21 @@ SERIES = pa.schema(
     metadata={"schema_id": "l2bench.series.v1"},
 )
 
+#: Every step of the evaluation episodes that were drawn for it. Actions are float64, so that a
+#: replay takes exactly the same ones; `l2bench.evaluation.digest` says what the digest covers.
+TRACES = pa.schema(
+    [
+        _field("block_index", pa.int32()),
+        _field("task_index", pa.int32()),
+        _field("episode_index", pa.int32()),
+        _field("step", pa.int32()),
+        _field("action", pa.list_(pa.field("element", pa.float64()))),  # as Parquet names it
+        _field("reward", pa.float32()),
+        _field("state_digest", pa.binary(16), "of the observation after the step", null=True),
+    ],
+    metadata={"schema_id": "l2bench.traces.v1"},
+)
+
 #: Means without the rows behind them, in aggregate imports only.
 CELLS = pa.schema(
     [
@@ -119,17 +138,27 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     "episodes": EPISODES,
     "learning": LEARNING,
     "series": SERIES,
+    "traces": TRACES,
     "cells": CELLS,
 }
 
+#: Columns that a table need not have; they read as null then.
+OPTIONAL = frozenset(
+    {"env_steps_eval", "updates", "peak_memory_bytes", "agent_bytes", "buffer_bytes"}
+)
+
 #: The tables of a lifetime that was run.
 RUN_TABLES = ("blocks", "episodes", "learning", "series")
+
+#: Those that it has where there is anything to put into them.
+EXTRA_TABLES = ("traces",)
 
 KEYS: Mapping[str, tuple[str, ...]] = {
     "blocks": ("block_index",),
     "episodes": ("block_index", "task_index", "episode_index"),
     "learning": ("lx_index",),
     "series": ("block_index", "lx_index", "name"),
+    "traces": ("block_index", "task_index", "episode_index", "step"),
     "cells": ("block_index", "task_index"),
 }
 
@@ -137,15 +166,14 @@ KEYS: Mapping[str, tuple[str, ...]] = {
 def table(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     """Return rows as the table of this name, with its exact schema."""
     schema = SCHEMAS[name]
-    columns = [
-        pa.array([row.get(f.name) for row in rows], type=plain(f.type)).cast(f.type)
-        for f in schema
-    ]
+    columns = [pa.array([row.get(f.name) for row in rows], type=f.type) for f in schema]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
 def concatenate(name: str, parts: Sequence[pa.Table]) -> pa.Table:
     """Return the parts as one table, in key order, with unified dictionaries."""
+    import pyarrow.compute as pc  # takes long to import
+
     whole = pa.concat_tables(parts) if parts else table(name, [])
     whole = whole.unify_dictionaries().combine_chunks()
     keys = pa.table({key: whole[key].cast(plain(whole[key].type)) for key in KEYS[name]})

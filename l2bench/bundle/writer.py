@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -13,36 +14,31 @@ from pathlib import Path
 from typing import IO, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from l2bench.bundle import segments
 from l2bench.bundle.files import (
     claim,
     guard_writes,
     lock,
     new_folder,
     read_json,
+    sync_folder,
     write_atomically,
     write_json,
 )
 from l2bench.bundle.hashing import file_hash
-from l2bench.bundle.model import AgentCard, Manifest, Provenance, Reference, Segment, TableRef
-from l2bench.bundle.store import file_refs, write_checksums, write_table
-from l2bench.bundle.tables import RUN_TABLES, concatenate, table
+from l2bench.bundle.journal import Sealed, parse
+from l2bench.bundle.model import AgentCard, Manifest, Reference, Segment, TableRef
+from l2bench.bundle.states import combined, share, size, state_digests
+from l2bench.bundle.store import file_refs, write_checksums, write_manifest, write_table
+from l2bench.bundle.tables import EXTRA_TABLES, RUN_TABLES, concatenate, table
+from l2bench.errors import UsageError
 from l2bench.suite import Suite
 
 GENESIS = "0" * 64
 
-
-@dataclass
-class Sealed:
-    """A sealed block as the journal has it: its row, its agent state, and its tables."""
-
-    block: int
-    row: dict[str, Any]
-    state: str | None
-    state_sha256: str | None
-    tables: dict[str, str]
-    line: str = ""
+#: What a bundle's folder is called while it is being created.
+NEW = ".new"
 
 
 @dataclass
@@ -59,6 +55,8 @@ class BundleWriter:
     head: str = GENESIS
     discarded: int = 0
     _lock: IO[bytes] | None = None
+    _errors: int = 0
+    _digests: dict[str, str] = field(default_factory=dict)  # of the newest state's files
 
     @classmethod
     def create(
@@ -69,16 +67,34 @@ class BundleWriter:
         Raises:
             UsageError: if it exists.
         """
-        claim(folder)
+        claim(folder).rmdir()  # it appears as a whole, manifest and all, or not at all
+        new = claim(folder.with_name(folder.name + NEW))
         for part in ("work/segments", "work/agent", "tables"):
-            (folder / part).mkdir(parents=True)
-        writer = cls(folder, manifest)
-        writer._lock = lock(folder / "work" / "lock")
-        write_json(folder / "suite.json", suite.resolved())
-        write_json(folder / "agent.json", agent.model_dump(mode="json"))
+            (new / part).mkdir(parents=True)
+        writer = cls(new, manifest)
+        writer._lock = lock(new / "work" / "lock")
+        write_json(new / "suite.json", suite.resolved())
+        write_json(new / "agent.json", agent.model_dump(mode="json"))
         writer._write_manifest()
+        writer.folder = new.rename(folder)
+        sync_folder(folder.parent)
         writer.event("start")
         return writer
+
+    @staticmethod
+    def clear(folder: Path) -> None:
+        """Remove what a process left that ended while it created or finalised a bundle here."""
+        done = [
+            path.parent
+            for path in folder.glob("*/manifest.json")
+            if (path.parent / "work").is_dir() and read_json(path).get("status") == "complete"
+        ]
+        for left in [*folder.glob(f"*.l2b{NEW}"), *(bundle / "work" for bundle in done)]:
+            work = left / "work" if left.name.endswith(NEW) else left
+            with contextlib.suppress(UsageError, OSError):  # being written right now
+                work.mkdir(exist_ok=True)
+                lock(work / "lock").close()
+                shutil.rmtree(left)
 
     @classmethod
     def reopen(cls, folder: Path) -> BundleWriter:
@@ -88,11 +104,14 @@ class BundleWriter:
             UsageError: if another process is writing it.
             Unsupported: if its manifest cannot be read.
         """
+        held = lock(folder / "work" / "lock")
         manifest = Manifest.model_validate(read_json(folder / "manifest.json"), strict=False)
-        writer = cls(folder, manifest)
-        writer._lock = lock(folder / "work" / "lock")
+        if manifest.status == "complete":
+            held.close()
+            raise UsageError(f"{folder} was just finished by another process; ask again")
+        writer = cls(folder, manifest, _lock=held)
         writer._read_journal()
-        if manifest.status != "complete" and len(writer.sealed) < manifest.counts.blocks_planned:
+        if len(writer.sealed) < manifest.counts.blocks_planned:
             writer._update(status="running")
             writer._count_discarded()
         return writer
@@ -116,12 +135,17 @@ class BundleWriter:
             written = {name: self._segment(index, name, rows) for name, rows in tables.items()}
             state = self.sealed[-1].state if self.sealed else None
             digest = self.sealed[-1].state_sha256 if self.sealed else None
+            agent_bytes = self.sealed[-1].row.get("agent_bytes") if self.sealed else None
             if save_state is not None:
-                state = f"block-{index:06d}"
-                with new_folder(self.folder / "work" / "agent" / state) as temporary:
+                before, state = state, f"block-{index:06d}"
+                with new_folder(self.state_folder(state)) as temporary:
                     save_state(temporary)
-                digest = folder_hash(self.folder / "work" / "agent" / state)
-            self._append(Sealed(index, dict(row), state, digest, written))
+                    earlier = self.state_folder(before) if before else None
+                    self._digests = share(temporary, earlier, self._digests)
+                digest = combined(self._digests)
+                agent_bytes = size(self.state_folder(state))
+            whole = {**row, "agent_bytes": agent_bytes}
+            self._append(Sealed(index, whole, state, digest, written))
         except OSError as error:
             raise refuse(error) from error
 
@@ -135,27 +159,49 @@ class BundleWriter:
             if folder.name not in names:
                 shutil.rmtree(folder, ignore_errors=True)
 
+    def keep_agents(self, place: Path) -> None:
+        """Copy every state of the agent out of the bundle, with a list of which belongs where."""
+        refuse = guard_writes(f"the agents of {self.folder.name}")
+        try:
+            with new_folder(place) as new:
+                for name in {sealed.state for sealed in self.sealed if sealed.state}:
+                    shutil.copytree(self.state_folder(name), new / name)
+                states = {str(sealed.block): sealed.state for sealed in self.sealed}
+                write_json(new / "blocks.json", states)
+        except OSError as error:
+            raise refuse(error) from error
+
     def rows(self, name: str, block: int) -> pa.Table:
         """Return the sealed rows of one block."""
+        import pyarrow.parquet as pq  # takes long to import
+
         path = self._segment_path(block, name)
         return pq.read_table(path) if path.exists() else table(name, [])
 
+    def attach(self, place: str, content: bytes) -> None:
+        """Write a file that no score comes from, such as a video, below the bundle.
+
+        Raises:
+            RunFailed: if it cannot be written.
+        """
+        try:
+            path = self.folder / place
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, content)
+        except OSError as error:
+            raise guard_writes(f"{place} of {self.folder.name}")(error) from error
+
     def segment(self, segment: Segment) -> None:
-        """Record the conditions of this start or resumption."""
-        path = self.folder / "provenance.json"
-        known = Provenance.model_validate(read_json(path)) if path.exists() else Provenance()
-        grown = Provenance(segments=(*known.segments, segment))
-        write_json(path, grown.model_dump(mode="json"))
+        """Record the conditions of this start or resumption, without secrets and paths."""
+        segments.add(self.folder / "provenance.json", segment)
 
     def amend_segment(self, **changes: Any) -> None:
         """Replace parts of the last segment: where data came from, what the agent says."""
-        path = self.folder / "provenance.json"
-        *earlier, last = Provenance.model_validate(read_json(path)).segments
-        last = last.model_copy(update=changes)
-        write_json(path, Provenance(segments=(*earlier, last)).model_dump(mode="json"))
+        segments.amend(self.folder / "provenance.json", changes)
 
     def event(self, kind: str, **facts: Any) -> None:
         """Append one line to events.jsonl."""
+        self._errors += kind == "error"
         line = json.dumps({"at": now(), "event": kind, **facts}, allow_nan=False)
         with (self.folder / "events.jsonl").open("a", encoding="utf-8") as file:
             file.write(line + "\n")
@@ -176,7 +222,7 @@ class BundleWriter:
             RunFailed: if anything cannot be written.
         """
         refuse = guard_writes(f"the experts of {self.folder.name}")
-        references = []
+        references, wall, cpu = [], 0.0, 0.0
         try:
             for task, bundle in experts:
                 place = self.folder / "experts" / bundle.name
@@ -187,8 +233,15 @@ class BundleWriter:
                 references.append(
                     Reference(role="expert", task=task, path=path, manifest_sha256=digest)
                 )
+                spent = read_json(place / "manifest.json").get("budget", {})
+                wall += spent.get("wall_s") or 0.0
+                cpu += spent.get("cpu_s") or 0.0
         except OSError as error:
             raise refuse(error) from error
+        if experts:
+            cost = {"experts_wall_s": wall, "experts_cpu_s": cpu}
+            budget = self.manifest.budget.model_copy(update=cost)
+            self.manifest = self.manifest.model_copy(update={"budget": budget})
         self._update(references=tuple(references))
 
     def finalise(self, scores: Callable[[Path], Mapping[str, Any]]) -> None:
@@ -202,7 +255,9 @@ class BundleWriter:
         """
         refuse = guard_writes(f"the tables of {self.folder.name}")
         try:
-            tables = {name: self._write_table(name) for name in RUN_TABLES}
+            filled = {name for sealed in self.sealed for name in sealed.tables}
+            extra = [name for name in EXTRA_TABLES if name in filled]
+            tables = {name: self._write_table(name) for name in (*RUN_TABLES, *extra)}
             self._update(tables=tables)
             self._write_manifest()  # the scores name the tables they come from
             write_json(self.folder / "scores.json", scores(self.folder))
@@ -212,8 +267,8 @@ class BundleWriter:
             self._write_manifest()
         except OSError as error:
             raise refuse(error) from error
+        shutil.rmtree(self.folder / "work", ignore_errors=True)  # `clear` takes what stays
         self.close()
-        shutil.rmtree(self.folder / "work")
 
     def close(self) -> None:
         """Release the lock."""
@@ -222,12 +277,15 @@ class BundleWriter:
 
     def _count_discarded(self) -> None:
         """Record that the block after the last sealed one was begun and lost, once more."""
-        self.event("resume", sealed_blocks=len(self.sealed))
+        begun = (self.folder / "provenance.json").exists()  # else its experts were being run
+        kind = "resume" if begun else "resume_experts"
+        self.event(kind, sealed_blocks=len(self.sealed))
         events = (self.folder / "events.jsonl").read_text(encoding="utf-8").splitlines()
+        self._errors = sum('"event": "error"' in line for line in events)
         here = f'"event": "resume", "sealed_blocks": {len(self.sealed)}}}'
         self.discarded = sum(line.endswith(here) for line in events)
         counts = self.manifest.counts
-        more = {"discarded_attempts": counts.discarded_attempts + 1}
+        more = {"discarded_attempts": counts.discarded_attempts + begun}
         self.manifest = self.manifest.model_copy(update={"counts": counts.model_copy(update=more)})
         self._write_manifest()
 
@@ -235,6 +293,8 @@ class BundleWriter:
         return self.folder / "work" / "segments" / f"block-{block:06d}.{name}.parquet"
 
     def _segment(self, block: int, name: str, rows: Sequence[Mapping[str, Any]]) -> str:
+        import pyarrow.parquet as pq
+
         sink = pa.BufferOutputStream()
         pq.write_table(table(name, rows), sink, compression="zstd", compression_level=3)
         data = sink.getvalue().to_pybytes()
@@ -265,7 +325,7 @@ class BundleWriter:
         text = path.read_bytes().decode("utf-8", "replace") if path.exists() else ""
         found: list[Sealed] = []
         for line in text.splitlines(keepends=True):
-            sealed = _parse(line)
+            sealed = parse(line)
             if sealed is None or sealed.block != len(found) or not self._intact(sealed):
                 break
             found.append(sealed)
@@ -291,7 +351,8 @@ class BundleWriter:
         if sealed.state is None:
             return True
         folder = self.state_folder(sealed.state)
-        return folder.is_dir() and folder_hash(folder) == sealed.state_sha256
+        self._digests = state_digests(folder) if folder.is_dir() else {}
+        return folder.is_dir() and combined(self._digests) == sealed.state_sha256
 
     def _write_table(self, name: str) -> TableRef:
         if name == "blocks":
@@ -305,10 +366,12 @@ class BundleWriter:
         done = {
             "blocks_sealed": len(rows),
             "episodes_done": sum(row["episodes_done"] for row in rows),
+            "errors": self._errors,
         }
         budget = {
             "lx_done": max((row["lx_end"] or 0 for row in rows), default=0),
             "env_steps_total": max((row["env_steps_end"] or 0 for row in rows), default=0),
+            "env_steps_eval": sum(row.get("env_steps_eval") or 0 for row in rows),
             "wall_s": float(sum(row["wall_s"] for row in rows)),
             "cpu_s": float(sum(row["cpu_s"] for row in rows)),
         }
@@ -318,25 +381,7 @@ class BundleWriter:
         self.manifest = self.manifest.model_copy(update=changes)
 
     def _write_manifest(self) -> None:
-        write_json(self.folder / "manifest.json", self.manifest.model_dump(mode="json"))
-
-
-def _parse(line: str) -> Sealed | None:
-    """Return a journal line as a sealed block, or None where it is torn."""
-    try:
-        body = json.loads(line) if line.endswith("\n") else None
-        return Sealed(**body, line=line) if body is not None else None
-    except (ValueError, TypeError):
-        return None
-
-
-def folder_hash(folder: Path) -> str:
-    """Return a digest of all files in a folder: names and contents."""
-    digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*")):
-        if path.is_file():
-            digest.update(f"{path.relative_to(folder).as_posix()}\0{file_hash(path)}\n".encode())
-    return digest.hexdigest()
+        write_manifest(self.folder, self.manifest)
 
 
 def now() -> str:

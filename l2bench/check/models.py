@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from l2bench.bundle.model import Tuning
 from l2bench.suite import Model, Seed, Slug
 
 SUBMISSION_VERSION = "1.0"
 
 Text = Annotated[str, Field(max_length=2000)]
-Name = Annotated[str, Field(min_length=1, max_length=200)]
+Name = Annotated[str, Field(max_length=200, pattern=r"\S")]  # not blank
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 #: How far a result was verified, from the weakest: imported means without rows; all checks passed;
@@ -29,15 +31,6 @@ class SubmittedAgent(Model):
     commit: Name | None = None
     paper_url: Text | None = None
     licence: Name | None = None
-
-
-class Tuning(Model):
-    """How the agent's settings were chosen; ``fraction`` of the lifetime, in (0, 1]."""
-
-    protocol: Literal["none", "fraction", "full"]
-    fraction: Annotated[float, Field(gt=0, le=1)] | None = None
-    configurations: Annotated[int, Field(ge=0)] | None = None
-    seeds: tuple[Seed, ...] = ()
 
 
 class SubmittedRun(Model):
@@ -79,6 +72,17 @@ class Submission(Model):
     extra_seeds: tuple[Seed, ...] = ()
     metrics: tuple[ClaimedMetric, ...] = ()
     supersedes: Name | None = None
+
+    @property
+    def folder_name(self) -> str:
+        """The name of the submission's folder: day, submitter and agent."""
+        agent = re.sub(r"[^a-z0-9._-]+", "-", self.agent.name.lower()).strip("-._")[:64]
+        return f"{self.date:%Y%m%d}_{self.submitter}_{agent or 'agent'}"
+
+    @property
+    def key(self) -> str:
+        """The submission's place on a board: ``suite/version/name``."""
+        return f"{self.suite_id}/{self.suite_version}/{self.folder_name}"
 
 
 class RegisteredSuite(Model):
@@ -130,7 +134,10 @@ class Attestation(Model):
 
 
 class BoardFiles(Model):
-    """The documents at the root of a board, in ``board.json``."""
+    """The documents at the root of a board, in ``board.json``.
+
+    ``accept_editable`` admits runs of environments that are installed in place, for trials.
+    """
 
     format: Literal["l2bench.board"] = "l2bench.board"
     rules_version: str = "1"
@@ -140,4 +147,5 @@ class BoardFiles(Model):
     waivers: tuple[Waiver, ...] = ()
     withdrawals: tuple[Withdrawal, ...] = ()
     attestations: tuple[Attestation, ...] = ()
+    accept_editable: bool = False
     settings: dict[str, Any] = Field(default_factory=dict)

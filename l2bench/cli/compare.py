@@ -8,33 +8,58 @@ from typing import Any
 
 import click
 
+from l2bench.bundle.files import write_atomically
 from l2bench.cli.main import print_json
 from l2bench.cli.options import as_json
-from l2bench.comparison import compare as compare_contenders
 from l2bench.comparison import contender
-from l2bench.errors import RunFailed
+from l2bench.errors import RunFailed, UsageError
+from l2bench.outcomes import weighed
 from l2bench.report.text import printable
 
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--metrics", multiple=True, help="A metric id; repeatable. Default: headline.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Write a page as well.")
+@click.option("--force", is_flag=True, help="Replace the file given with -o.")
 @as_json
-def compare(paths: tuple[Path, ...], metrics: tuple[str, ...], as_json: bool) -> None:
+def compare(
+    paths: tuple[Path, ...],
+    metrics: tuple[str, ...],
+    out: Path | None,
+    force: bool,
+    as_json: bool,
+) -> None:
     """Compare the agents whose bundles are at PATHS, one folder an agent.
 
-    Ends with exit code 1 where suites, protocols or simulators differ, with the reason.
+    What differs in their settings stands before the scores. Ends with exit code 1 where suites,
+    protocols or simulators differ, with the reason.
     """
-    result = compare_contenders([contender(path) for path in paths], metrics)
+    if out is not None and out.exists() and not force:
+        raise UsageError(f"{out} exists already; replace it with --force, or choose another -o")
+    result = weighed([contender(path) for path in paths], metrics)
+    if out is not None:
+        from l2bench.report.versus import render
+
+        write_atomically(out.absolute(), render(result).encode())
     if as_json:
-        print_json(result)
+        print_json({**result, "page": str(out.absolute())} if out else result)
         if not result["comparable"]:
             raise click.exceptions.Exit(RunFailed.exit_code)
         return
-    for key, values in result["settings"].items():
-        click.echo(printable(f"{key}: {' | '.join(str(value) for value in values)}"))
+    _print(result)
+    if out is not None:
+        click.echo(f"\npage     {out.absolute()}")
     if not result["comparable"]:
         raise RunFailed(f"not comparable: {'; '.join(result['reasons'])}")
+
+
+def _print(result: Mapping[str, Any]) -> None:
+    """Print what differs, then the scores."""
+    for key, values in result["settings"].items():
+        click.echo(printable(f"{key}: {' | '.join(str(value) for value in values)}"))
+    for warning in result["warnings"]:
+        click.echo(printable(f"warning: {warning}"))
     for metric in result["metrics"]:
         _show(result["agents"], metric)
 

@@ -74,7 +74,8 @@ def _profile(overrides: Sequence[str]) -> tuple[str | None, list[str]]:
         if key == "profile" and value:
             profile = value
         elif key == "agent" and value:
-            rest += [f"++agent.name={value}", "++agent.settings={}"]
+            # a mapping would be merged into the file's settings; null takes their place
+            rest += [f"++agent.name={value}", "++agent.settings=null", "++agent.settings={}"]
         elif not value and key in ("profile", "agent"):
             raise UsageError(f"'{override}' names no {key}; write {key}=NAME")
         elif "=" not in override and not override.startswith("~"):

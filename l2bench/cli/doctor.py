@@ -15,8 +15,8 @@ from l2bench import __version__
 from l2bench.cli.main import print_json
 from l2bench.cli.options import as_json
 from l2bench.errors import L2benchError, guarded
-from l2bench.lifetimes import RECORDED, installed
 from l2bench.plugins import KNOWN_PLUGINS, Registry, make_environment
+from l2bench.records import RECORDED, installed
 from l2bench.report.text import printable
 
 GL_BACKENDS = {"egl": ("EGL", "libegl1"), "osmesa": ("OSMesa", "libosmesa6")}

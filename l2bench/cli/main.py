@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import json
 import keyword
@@ -24,9 +25,14 @@ COMMANDS = {
     "score": ("l2bench.cli.score", "Score bundles, or another tool's results, from their rows."),
     "report": ("l2bench.cli.report", "Make a page and a table of bundles or other results."),
     "compare": ("l2bench.cli.compare", "Compare agents on one suite."),
+    "verify": ("l2bench.cli.verify", "Do again what a bundle says was done, and compare."),
     "diff": ("l2bench.cli.diff", "Show where two bundles part."),
+    "bundle": ("l2bench.cli.bundle", "Look into bundles, pack them, and copy them."),
+    "check": ("l2bench.cli.check", "Check bundles and submissions, rule by rule."),
+    "submission": ("l2bench.cli.submission", "Make a submission from runs, and check it."),
     "import": ("l2bench.cli.import_", "Make a bundle from another tool's results."),
     "export": ("l2bench.cli.export", "Write bundles for another tool, as CSV or as a table."),
+    "leaderboard": ("l2bench.cli.leaderboard", "Keep a leaderboard and build its pages."),
     "plugins": ("l2bench.cli.listing", "List environments, agents and metric sets."),
     "suites": ("l2bench.cli.listing", "List the suites."),
     "doctor": ("l2bench.cli.doctor", "Show what is installed and what is missing."),
@@ -51,7 +57,9 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return one command."""
         if cmd_name not in COMMANDS:
-            return None
+            from l2bench.cli import foreign
+
+            return foreign.load(cmd_name, COMMANDS)
         module = importlib.import_module(COMMANDS[cmd_name][0])
         word = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
         command: click.Command = getattr(module, word)
@@ -62,11 +70,15 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Refuse an unknown command with the nearest one."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from l2bench.cli import foreign
             from l2bench.errors import UsageError, choices, nearest
 
+            command = foreign.load(args[0], COMMANDS)
+            if command is not None:
+                return args[0], command, args[1:]
+            known = [*COMMANDS, *foreign.names(COMMANDS)]
             raise UsageError(
-                f"unknown command '{args[0]}'{nearest(args[0], COMMANDS)}; "
-                f"known: {choices(COMMANDS)}"
+                f"unknown command '{args[0]}'{nearest(args[0], known)}; known: {choices(known)}"
             )
         return super().resolve_command(ctx, args)
 
@@ -74,6 +86,12 @@ class LazyGroup(click.Group):
         """Write the overview without importing anything."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+        from l2bench.cli import foreign
+
+        rows = foreign.overview(COMMANDS)
+        if rows:
+            with formatter.section("Commands of plugins"):
+                formatter.write_dl(rows)
 
 
 @click.group(cls=LazyGroup, epilog=EXIT_CODES, context_settings={"max_content_width": 100})
@@ -93,6 +111,7 @@ def main() -> NoReturn:
     except OSError:
         code = code or 1
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python complains at exit
+    gc.freeze()  # all that is left ends with the process; no search for garbage at exit
     sys.exit(code)
 
 

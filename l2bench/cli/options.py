@@ -42,6 +42,20 @@ def experts(function: F) -> F:
     return click.option("--expert", "experts", multiple=True, type=path, help=text)(function)
 
 
+def metrics(function: F) -> F:
+    """Add ``--metrics``: the names of metric sets."""
+    text = "A metric set; repeatable. Default: the suite's."
+    return click.option("--metrics", multiple=True, help=text)(function)
+
+
+def metric_settings(function: F) -> F:
+    """Add ``--setting``: values of metric sets' own settings; the function gets the texts."""
+    text = "A setting of a metric set, such as kemker.ideal=0.97; repeatable."
+    return click.option("--setting", "settings", multiple=True, metavar="SET.KEY=VALUE", help=text)(
+        function
+    )
+
+
 def about_source(function: F) -> F:
     """Add what can be said about a source; the function gets them as ``measure`` and so on."""
     for name, arguments in (

@@ -11,9 +11,18 @@ import click
 from l2bench.bundle.files import write_atomically
 from l2bench.bundle.reader import Bundle, find_bundles, read_bundle
 from l2bench.cli.main import print_json
-from l2bench.cli.options import about_source, as_json, bundles, experts, source_kind
+from l2bench.cli.options import (
+    about_source,
+    as_json,
+    bundles,
+    experts,
+    metric_settings,
+    metrics,
+    source_kind,
+)
 from l2bench.errors import UsageError
 from l2bench.plugins import Registry
+from l2bench.report.text import printable
 from l2bench.scoring import summarise_bundles
 
 
@@ -23,6 +32,8 @@ from l2bench.scoring import summarise_bundles
     "-o", "--out", type=click.Path(path_type=Path), help="The page. Default: PATH/report.html."
 )
 @click.option("--force", is_flag=True, help="Replace the file given with -o.")
+@metrics
+@metric_settings
 @experts
 @source_kind
 @about_source
@@ -31,21 +42,32 @@ def report(
     path: Path,
     out: Path | None,
     force: bool,
+    metrics: tuple[str, ...],
     experts: tuple[Path, ...],
     kind: str | None,
+    settings: tuple[str, ...],
     as_json: bool,
     **about: Any,
 ) -> None:
     """Make one page, which opens from disk, of the bundles or another tool's results at PATH."""
+    from l2bench.cli.sources import metric_settings as parsed
     from l2bench.cli.sources import opened
     from l2bench.interop.source import Imported
 
     if out is not None and out.exists() and not force:
         raise UsageError(f"{out} exists already; replace it with --force, or choose another -o")
-    read = opened(Registry(), path, kind, experts, (), about)
-    if experts and not isinstance(read[0], Imported):
-        raise UsageError("--expert goes with another tool's results; a bundle's scores are stored")
+    read = opened(Registry(), path, kind, experts, metrics, about, parsed(settings))
+    given = {"--expert": experts, "--metrics": metrics, "--setting": settings}
+    fresh = [option for option, values in given.items() if values]
+    if fresh and not isinstance(read[0], Imported):
+        raise UsageError(
+            f"{fresh[0]} goes with another tool's results; a bundle's scores are stored "
+            f"(l2bench score {path} scores it anew)"
+        )
     summary = summarise_bundles(read)
+    if isinstance(read[0], Imported):
+        for text in read[0].scores["warnings"]:
+            click.echo(printable(f"warning: {text}"), err=True)
     inside = path.is_dir() and [path.resolve()] != [bundle.folder.resolve() for bundle in read]
     inside = inside and not isinstance(read[0], Imported)
     page = _write(read, summary, out or _default_page(path.resolve(), inside=inside))
@@ -76,5 +98,5 @@ def _write(bundles: Sequence[Bundle], summary: Mapping[str, Any], out: Path) -> 
 
     page = out.absolute()
     ordered = sorted(bundles, key=lambda bundle: bundle.manifest.seed.lifetime)
-    write_atomically(page, render(ordered, summary).encode())
+    write_atomically(page, render(ordered, summary, folder=page.parent).encode())
     return page

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -18,7 +17,6 @@ from l2bench.cast import Cast
 from l2bench.cli.compose import compose
 from l2bench.cli.main import print_json
 from l2bench.cli.options import as_json, suite_and_overrides
-from l2bench.cli.plan import describe, estimate, show
 from l2bench.cli.report import write_page
 from l2bench.errors import Interrupted, UsageError
 from l2bench.lifetimes import Run, slug
@@ -42,6 +40,7 @@ from l2bench.plugins import Registry
     help="Ready single-task experts, a bundle or a folder of them, instead of running them.",
 )
 @click.option("--dry-run", is_flag=True, help="Show plan and time estimate; run nothing.")
+@click.option("--calibrate", is_flag=True, help="With --dry-run: measure what things cost here.")
 @as_json
 def run(
     suite: str,
@@ -50,6 +49,7 @@ def run(
     resume: bool,
     experts: tuple[Path, ...],
     dry_run: bool,
+    calibrate: bool,
     as_json: bool,
 ) -> None:
     """Run SUITE, a name or a file ending in .yaml, and leave bundles, scores and a report.
@@ -58,12 +58,17 @@ def run(
     """
     if resume and out is None:
         raise UsageError("--resume needs the folder to go on with: -o DIR")
+    if calibrate and not dry_run:
+        raise UsageError("--calibrate measures for an estimate: give --dry-run as well")
     registry = Registry()
     composed = compose(registry, suite, overrides)
     cast = Cast.gather(registry, composed.suite, composed.agent, composed.execution)
     if dry_run:
-        _dry_run(registry, composed, cast, as_json)
+        from l2bench.cli.dry_run import dry_run as show_plan
+
+        show_plan(registry, composed, cast, measured=calibrate, as_json=as_json)
         return
+    cast.check_data()
     folder = (out or _default_folder(cast)).absolute()
     prepared = Run(registry, cast, composed.deviations)
     with (
@@ -87,24 +92,6 @@ def run(
         click.echo(f"deviates from the suite in: {', '.join(composed.deviations)}")
     click.echo(f"report   {page}")
     click.echo(f"bundles  {folder}")
-
-
-def _dry_run(registry: Registry, composed: Any, cast: Cast, as_json: bool) -> None:
-    described = describe(registry, composed)
-    cost = estimate(cast, described)
-    if as_json:
-        print_json({**described, "estimate": cost})
-        return
-    show(described)
-    seconds = cost["seconds"]
-    shown = "unknown" if seconds is None else _duration(seconds)
-    click.echo(f"simulation time: {shown} ({cost['note']})")
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def _default_folder(cast: Cast) -> Path:

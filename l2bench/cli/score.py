@@ -7,36 +7,48 @@ from typing import Any
 
 import click
 
+from l2bench.cli.brief import brief
 from l2bench.cli.main import print_json
-from l2bench.cli.options import about_source, as_json, bundles, experts, source_kind
+from l2bench.cli.options import (
+    about_source,
+    as_json,
+    bundles,
+    experts,
+    metric_settings,
+    metrics,
+    source_kind,
+)
 from l2bench.plugins import Registry
 from l2bench.report.text import printable
 
 
 @click.command()
 @bundles
-@click.option("--metrics", multiple=True, help="A metric set; repeatable. Default: the suite's.")
+@metrics
 @click.option("--all", "every", is_flag=True, help="Show every metric of the whole lifetime.")
+@metric_settings
 @experts
 @source_kind
 @about_source
 @as_json
+@brief()
 def score(
     path: Path,
     metrics: tuple[str, ...],
     every: bool,
     experts: tuple[Path, ...],
     kind: str | None,
+    settings: tuple[str, ...],
     as_json: bool,
     **about: Any,
 ) -> int:
     """Score the bundle at PATH, all bundles in the folder PATH, or another tool's results there."""
-    from l2bench.cli.sources import opened, rescored
+    from l2bench.cli import sources
     from l2bench.scoring import summarise_bundles
 
-    registry = Registry()
-    read = opened(registry, path, kind, experts, metrics, about)
-    scored = rescored(registry, read, experts, metrics)
+    registry, given = Registry(), sources.metric_settings(settings)
+    read = sources.opened(registry, path, kind, experts, metrics, about, given)
+    scored = sources.rescored(registry, read, experts, metrics, given)
     summary = summarise_bundles(read, scored)
     incomplete = any(bundle.manifest.status == "incomplete" for bundle in read)
     for text in dict.fromkeys(str(text) for scores in scored for text in scores["warnings"]):

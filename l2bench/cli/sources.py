@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from l2bench.errors import UsageError
 from l2bench.interop.kinds import open_bundles, open_experts
 from l2bench.interop.source import Options
 from l2bench.plugins import Registry
-from l2bench.scoring import metric_sets, score_bundle
+from l2bench.scoring import MetricSettings, metric_sets, score_bundle
 
 
 def options(about: Mapping[str, Any]) -> Options:
@@ -28,6 +29,28 @@ def options(about: Mapping[str, Any]) -> Options:
     )
 
 
+def metric_settings(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return settings SET.KEY=VALUE by metric set and key; a value is read as JSON, or is a word.
+
+    Raises:
+        UsageError: if a text has not that form, or a setting is given twice.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for text in texts:
+        left, equals, value = text.partition("=")
+        name, _, key = left.rpartition(".")
+        if not (name and key and equals):
+            raise UsageError(f"--setting {text} should be SET.KEY=VALUE, like kemker.ideal=0.97")
+        own = found.setdefault(name, {})
+        if key in own:
+            raise UsageError(f"--setting {left} is given twice")
+        try:
+            own[key] = json.loads(value)
+        except ValueError:
+            own[key] = value
+    return found
+
+
 def opened(
     registry: Registry,
     path: Path,
@@ -35,15 +58,21 @@ def opened(
     experts: Sequence[Path],
     metrics: Sequence[str],
     about: Mapping[str, Any],
+    settings: MetricSettings | None = None,
 ) -> list[Bundle]:
     """Return the bundles at a path, or the source there as one."""
     return open_bundles(
-        registry, path, kind=kind, options=options(about), experts=experts, metrics=metrics
-    )
+        registry, path, kind=kind, options=options(about), experts=experts, metrics=metrics,
+        settings=settings,
+    )  # fmt: skip
 
 
 def rescored(
-    registry: Registry, bundles: Sequence[Bundle], experts: Sequence[Path], metrics: Sequence[str]
+    registry: Registry,
+    bundles: Sequence[Bundle],
+    experts: Sequence[Path],
+    metrics: Sequence[str],
+    settings: MetricSettings | None = None,
 ) -> list[dict[str, Any]]:
     """Return fresh scores of each bundle, with the experts given or those that came with it."""
     found = []
@@ -52,6 +81,7 @@ def rescored(
         companions: Sequence[Bundle] = bundle.experts
         if experts and not companions:
             companions = open_experts(registry, experts, bundle.lifetime)
-        sets = metric_sets(registry, names, [expert.lifetime for expert in companions])
+        lives = [expert.lifetime for expert in companions]
+        sets = metric_sets(registry, names, lives, settings)
         found.append(score_bundle(bundle, sets))
     return found

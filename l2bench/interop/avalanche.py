@@ -16,16 +16,8 @@ from l2bench.interop.text import Row, rows, whole_lines
 from l2bench.suite import Learning
 
 KIND = "avalanche"
-LOOKS_LIKE = "a folder with eval_results.csv"
 
 _UNMEASURED = "0"
-
-
-def matches(path: Path) -> bool:
-    """Return whether a path looks like a log of Avalanche's CSV logger."""
-    return (path / "eval_results.csv").is_file() or (
-        path.is_file() and path.name == "eval_results.csv"
-    )
 
 
 def read(path: Path, options: Options) -> Source:

@@ -16,15 +16,9 @@ from l2bench.interop.text import Row, rows, whole_lines
 from l2bench.suite import Learning
 
 KIND = "continual_world"
-LOOKS_LIKE = "a folder with progress.tsv"
 
 _SUCCESS = re.compile(r"test/stochastic/(\d+)/([^/]+)/success")
 _ACTIVE, _STEPS = "train/active_env", "total_env_steps"
-
-
-def matches(path: Path) -> bool:
-    """Return whether a path looks like a run of Continual World."""
-    return (path / "progress.tsv").is_file() or (path.is_file() and path.name == "progress.tsv")
 
 
 def read(path: Path, options: Options) -> Source:

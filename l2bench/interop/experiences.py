@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from l2bench.bundle.lifetime import Lifetime
 from l2bench.bundle.tables import table
-from l2bench.interop.source import Options, frame, slug, words
-from l2bench.metrics.l2m_log import BoolArray, FloatArray, IntArray
+from l2bench.interop.l2logger_rows import LogRows
+from l2bench.interop.source import Options, frame, slug, taken, words
+from l2bench.metrics.l2m_columns import IntArray, Rows
+from l2bench.metrics.l2m_lifetime import LoggedLifetime
+from l2bench.metrics.views import changes, grouped
 from l2bench.suite import Learning, Scenario, Suite, Task, WrittenBlock
 
-#: A word per row: its code, and the words.
-Coded = tuple[NDArray[Any], list[str]]
-
-
-@dataclass(frozen=True, eq=False)
-class Ordered:
-    """The rows in order: block, learning, sleep, task (index into ``names``), score, all (N,)."""
-
-    names: tuple[str, ...]
-    block: IntArray
-    learning: BoolArray
-    sleep: BoolArray
-    task: IntArray
-    score: FloatArray
+#: Rows are copied where their runs are shorter than this on average.
+COPIED = 1000
 
 
 @dataclass(frozen=True)
@@ -43,61 +33,83 @@ class _Group:
     rows: int
 
 
-def lifetime_of(
-    log: pa.Table, name: str, measure: str, options: Options, *, complete: bool
-) -> Lifetime:
-    """Return the lifetime of a valid log whose rows are in order (columns as in l2logger).
+@dataclass(frozen=True, eq=False)
+class _Runs:
+    """Runs of rows with equal keys, all (R,): ``first`` row, number of rows, group and task."""
+
+    first: IntArray
+    length: IntArray
+    group: IntArray
+    task: IntArray
+
+    def take(self, order: IntArray) -> _Runs:
+        """Return some of the runs, in this order."""
+        return _Runs(self.first[order], self.length[order], self.group[order], self.task[order])
+
+    def rows(self) -> IntArray:
+        """Return the numbers of all rows (N,)."""
+        before = np.cumsum(self.length) - self.length
+        shift: IntArray = np.repeat(self.first - before, self.length)
+        return shift + np.arange(len(shift))
+
+
+def lifetime_of(rows: Rows, log: LogRows, name: str, measure: str, options: Options) -> Lifetime:
+    """Return the lifetime of checked rows that are in order; ``log`` is what they come from.
 
     A block of the bundle is the learning of one task in one block of the log, or the evaluation
     of all its tasks. A log does not say its score range; see `score_ranges`.
     """
-    rows = _ordered(log, measure)
-    groups, member = _groups(rows)
-    suite = _suite(rows.names, groups, name, measure, score_ranges(rows, options))
-    seed = options.seed if options.seed is not None else 0
-    numbering = {
-        "row_id": np.arange(len(rows.score)),
-        "block_index": member,
-        "task_index": rows.task,
-        "score": rows.score,
-        "block_num": rows.block,
-        "exp_num": log["exp_num"].to_numpy(),
+    rows = _tasks_by_appearance(rows)
+    groups, runs = _groups(rows)
+    suite = _suite(rows.tasks, groups, name, measure, score_ranges(rows, options))
+    shared = _columns(rows, log, runs)
+    learning = rows.learning[runs.first]
+    learned, evaluated = runs.take(np.flatnonzero(learning)), runs.take(np.flatnonzero(~learning))
+    evaluated = evaluated.take(np.lexsort((evaluated.first, evaluated.task, evaluated.group)))
+    own = {
+        "episode_index": _episodes(evaluated),
+        "task_id": words(
+            np.repeat(evaluated.task, evaluated.length), [task.id for task in suite.tasks]
+        ),
     }
-    coded: dict[str, Coded] = {
-        "status": _coded(log["exp_status"]),
-        "subtype": (rows.sleep.astype(np.int32), ["wake", "sleep"]),
-        "worker": _coded(log["worker_id"]),
-    }
-    learned = np.flatnonzero(rows.learning)
-    at = np.flatnonzero(~rows.learning)
-    at = at[np.lexsort((at, rows.task[at], member[at]))]
-    fresh = np.ones(len(at), dtype=bool)
-    fresh[1:] = (np.diff(member[at]) != 0) | (np.diff(rows.task[at]) != 0)
-    place = np.arange(len(at))
-    episode = place - np.maximum.accumulate(np.where(fresh, place, 0))
-    extra = {"episode_index": episode, "task_id": words(rows.task[at], _ids(suite))}
-    return Lifetime(
+    numbers = {"lx_index": shared["row_id"][: int(learned.length.sum())]}
+    episodes = _part("episodes", evaluated, shared, own)
+    learning_table = _part("learning", learned, shared, numbers)
+    return LoggedLifetime(
         suite,
-        seed,
-        _blocks(groups, member, learned, _times(log, member)),
-        _part("episodes", at, numbering, coded, extra),
-        _part("learning", learned, numbering, coded, {"lx_index": np.arange(len(learned))}),
-        complete=complete,
+        options.seed if options.seed is not None else 0,
+        _blocks(groups, rows, runs, _times(log, runs, len(groups))),
+        episodes,
+        learning_table,
+        complete=not log.torn,
+        rows=rows,
+        made=(learning_table, episodes),
     )
 
 
-def score_ranges(rows: Ordered, options: Options) -> list[tuple[float, float]]:
+def _tasks_by_appearance(rows: Rows) -> Rows:
+    """Return the rows with their tasks in the order in which they appear."""
+    seen = list(dict.fromkeys(rows.task[changes(rows.task)].tolist()))
+    if seen == list(range(len(rows.tasks))):
+        return rows
+    place = np.zeros(len(rows.tasks), dtype=np.int64)
+    place[seen] = np.arange(len(seen))
+    return replace(rows, tasks=tuple(rows.tasks[task] for task in seen), task=place[rows.task])
+
+
+def score_ranges(rows: Rows, options: Options) -> list[tuple[float, float]]:
     """Return the score range of each task: as given, or assumed from its scores.
 
     Scores in 0 to 1 or in 0 to 100 are taken for what they look like; others run from 0 (or the
     smallest below it) to the largest of their task.
     """
-    low, high = np.zeros(len(rows.names)), np.zeros(len(rows.names))
-    np.fmin.at(low, rows.task, rows.score)
-    np.fmax.at(high, rows.task, rows.score)
+    low, high = np.zeros(len(rows.tasks)), np.zeros(len(rows.tasks))
+    first = changes(rows.task)
+    np.fmin.at(low, rows.task[first], np.fmin.reduceat(rows.value, first))
+    np.fmax.at(high, rows.task[first], np.fmax.reduceat(rows.value, first))
     usual = next((top for top in (1.0, 100.0) if low.min() == 0 and high.max() <= top), None)
     found = []
-    for task, name in enumerate(rows.names):
+    for task, name in enumerate(rows.tasks):
         ends = float(low[task]), usual or float(high[task])
         if not ends[0] < ends[1]:
             ends = ends[0], ends[0] + 1.0
@@ -105,81 +117,79 @@ def score_ranges(rows: Ordered, options: Options) -> list[tuple[float, float]]:
     return found
 
 
-def _ids(suite: Suite) -> list[str]:
-    return [task.id for task in suite.tasks]
+def _columns(rows: Rows, log: LogRows, runs: _Runs) -> dict[str, pa.Array]:
+    """Return the columns that the tables of episodes and learning share, for all rows."""
+    count = len(rows.value)
+    known = {
+        "row_id": np.arange(count),
+        "block_index": np.repeat(runs.group.astype(np.int32), runs.length),
+        "task_index": rows.task,
+        "score": rows.value,
+        "block_num": rows.block,
+        "exp_num": rows.exp_num,
+        "status": log.columns["exp_status"],
+        "subtype": words(rows.sleep, ["wake", "sleep"]),
+        "worker": log.columns["worker_id"],
+    }
+    whole = frame("learning", count, known, numbered=True)
+    return {key: whole[key].chunk(0) for key in known}
 
 
-def _coded(column: pa.ChunkedArray) -> Coded:
-    whole = column.unify_dictionaries().combine_chunks()
-    return whole.indices.to_numpy(), whole.dictionary.to_pylist()
+def _episodes(runs: _Runs) -> IntArray:
+    """Return the number of each row (N,) among those of its group and task, from 0."""
+    before = np.cumsum(runs.length) - runs.length
+    fresh = changes(runs.group, runs.task)
+    started = np.repeat(before[fresh], np.diff(np.append(fresh, len(before))))
+    shift: IntArray = np.repeat(started, runs.length)
+    return np.arange(len(shift)) - shift
 
 
 def _part(
-    name: str,
-    rows: IntArray,
-    numbering: dict[str, Any],
-    coded: dict[str, Coded],
-    extra: dict[str, Any],
+    name: str, runs: _Runs, shared: Mapping[str, pa.Array], own: Mapping[str, Any]
 ) -> pa.Table:
-    given = {key: values[rows] for key, values in numbering.items()}
-    given |= {key: words(codes[rows], names) for key, (codes, names) in coded.items()}
-    return frame(name, len(rows), {**given, **extra}, numbered=True)
+    """Return the table of these rows; where the runs are long, they are not copied."""
+    rows = int(runs.length.sum())
+    if len(runs.first) > rows // COPIED + 1:
+        at = runs.rows()
+        given = {key: taken(column, at) for key, column in shared.items()}
+    else:
+        pieces = list(zip(runs.first.tolist(), runs.length.tolist(), strict=True))
+        given = {
+            key: pa.chunked_array([column.slice(*piece) for piece in pieces], type=column.type)
+            for key, column in shared.items()
+        }
+    return frame(name, rows, {**given, **own}, numbered=True)
 
 
-def _ordered(log: pa.Table, measure: str) -> Ordered:
-    types, type_names = _coded(log["block_type"])
-    subtypes, subtype_names = _coded(log["block_subtype"])
-    codes, raw_names = _coded(log["task_name"])
-    lowered = [name.lower() for name in raw_names]
-    present = list(dict.fromkeys(lowered[code] for code in _first_seen(codes)))
-    place = {name: position for position, name in enumerate(present)}
-    task = np.array([place.get(name, -1) for name in lowered], dtype=np.int64)[codes]
-    return Ordered(
-        names=tuple(present),
-        block=log["block_num"].to_numpy(),
-        learning=np.array([name == "train" for name in type_names])[types],
-        sleep=np.array([name == "sleep" for name in subtype_names])[subtypes],
-        task=task,
-        score=log[measure].to_numpy(),
-    )
+def _groups(rows: Rows) -> tuple[list[_Group], _Runs]:
+    """Return the blocks of the bundle in order, and the runs of rows that belong to each."""
+    first = changes(rows.block, rows.learning, rows.sleep, rows.task)
+    length = np.diff(np.append(first, len(rows.value)))
+    block, learning, sleep = rows.block[first], rows.learning[first], rows.sleep[first]
+    task = rows.task[first]
+    kind = np.where(learning, 1 + task, 0)
+    begin, member = grouped((block * 2 + sleep) * (len(rows.tasks) + 1) + kind)
+    rank = np.empty(len(begin), dtype=np.int64)
+    rank[np.argsort(begin)] = np.arange(len(begin))
+    group = rank[member]
+    sizes = np.zeros(len(begin), dtype=np.int64)
+    np.add.at(sizes, group, length)
+    tasks: list[set[int]] = [set() for _ in sizes]
+    for which, one in zip(group.tolist(), task.tolist(), strict=True):
+        tasks[which].add(one)
+    return [
+        _Group(bool(learning[run]), bool(sleep[run]), tuple(sorted(tasks[at])), int(sizes[at]))
+        for at, run in enumerate(np.sort(begin).tolist())
+    ], _Runs(first, length, group, task)
 
 
-def _first_seen(codes: IntArray) -> list[int]:
-    """Return the distinct codes in the order in which they appear."""
-    found, first = np.unique(codes, return_index=True)
-    return [int(code) for code in found[np.argsort(first)]]
-
-
-def _groups(rows: Ordered) -> tuple[list[_Group], IntArray]:
-    """Return the blocks of the bundle in order, and the block of each row."""
-    width = len(rows.names) + 1
-    kind = np.where(rows.learning, 1 + rows.task, 0)
-    key = (rows.block * 2 + rows.sleep) * width + kind
-    _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), dtype=np.int64)
-    rank[np.argsort(first)] = np.arange(len(first))
-    member: IntArray = rank[inverse.reshape(-1)]
-    sizes = np.bincount(member)
-    pairs = np.unique(member * width + rows.task)
-    tasks: list[list[int]] = [[] for _ in sizes]
-    for pair in pairs.tolist():
-        tasks[pair // width].append(pair % width)
-    groups = [
-        _Group(bool(rows.learning[row]), bool(rows.sleep[row]), tuple(tasks[at]), int(sizes[at]))
-        for at, row in enumerate(np.sort(first).tolist())
-    ]
-    return groups, member
-
-
-def _times(log: pa.Table, member: IntArray) -> list[tuple[datetime | None, datetime | None]]:
+def _times(log: LogRows, runs: _Runs, groups: int) -> list[tuple[datetime | None, datetime | None]]:
     """Return when each block began and ended, as far as the log says."""
-    if "timestamp" not in log.column_names:
-        return [(None, None)] * (int(member.max()) + 1)
-    order = np.argsort(member, kind="stable")
-    starts = np.flatnonzero(np.diff(member[order], prepend=-1))
-    ends = np.append(starts[1:], len(order)) - 1
-    first, last = (log["timestamp"].take(pa.array(order[at])).to_pylist() for at in (starts, ends))
-    return [(_time(begun), _time(over)) for begun, over in zip(first, last, strict=True)]
+    first, last = np.full(groups, np.iinfo(np.int64).max), np.zeros(groups, dtype=np.int64)
+    np.minimum.at(first, runs.group, runs.first)
+    np.maximum.at(last, runs.group, runs.first + runs.length - 1)
+    pairs = zip(first.tolist(), last.tolist(), strict=True)
+    return [(_time(log.time(begun)), _time(log.time(over))) for begun, over in pairs]
 
 
 def _time(text: str | None) -> datetime | None:
@@ -196,18 +206,18 @@ def _time(text: str | None) -> datetime | None:
 
 def _blocks(
     groups: Sequence[_Group],
-    member: IntArray,
-    learned: IntArray,
+    rows: Rows,
+    runs: _Runs,
     times: Sequence[tuple[datetime | None, datetime | None]],
 ) -> pa.Table:
-    """Return the blocks table; ``learned`` are the learning rows in order."""
-    of = member[learned]
-    position = np.arange(len(of))
-    start = np.full(len(groups), len(of), dtype=np.int64)
+    """Return the blocks table."""
+    learned = np.where(rows.learning[runs.first], runs.length, 0)
+    before = np.cumsum(learned) - learned
+    start = np.full(len(groups), int(learned.sum()))
     stop = np.zeros(len(groups), dtype=np.int64)
-    np.minimum.at(start, of, position)
-    np.maximum.at(stop, of, position + 1)
-    rows = []
+    np.minimum.at(start, runs.group, before)
+    np.maximum.at(stop, runs.group, before + learned)
+    found = []
     exposures: dict[int, int] = {}
     current: int | None = None
     done = 0
@@ -217,7 +227,7 @@ def _blocks(
             exposures[current] = exposures.get(current, -1) + 1
             done = max(done, int(stop[index]))
         role = "pretest" if current is None else "post"
-        rows.append(
+        found.append(
             {
                 "block_index": index,
                 "kind": "learn" if group.learning else "eval",
@@ -237,7 +247,7 @@ def _blocks(
                 "ended_at": times[index][1],
             }
         )
-    return table("blocks", rows)
+    return table("blocks", found)
 
 
 def _suite(

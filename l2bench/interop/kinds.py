@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import ValidationError
 
+from l2bench.bundle.archive import SUFFIX as ARCHIVE
 from l2bench.bundle.lifetime import Lifetime
 from l2bench.bundle.reader import SUFFIX, Bundle, find_bundles, read_bundle
 from l2bench.errors import RunFailed, Unsupported, UsageError, choices, nearest
-from l2bench.interop import avalanche, continual_world, l2logger, libero, matrix
+from l2bench.interop.forms import FORMS
 from l2bench.interop.source import Imported, Options, Source, imported
 from l2bench.plugins import Registry
-from l2bench.scoring import metric_sets
+from l2bench.scoring import MetricSettings, metric_sets
 from l2bench.suite import Suite, Task, WrittenBlock
 
 
@@ -25,13 +27,20 @@ class Importer:
     kind: str
     looks_like: str
     matches: Callable[[Path], bool]
-    read: Callable[[Path, Options], Source]
+
+    def read(self, path: Path, options: Options) -> Source:
+        """Return the source at a path; the module that reads it is imported now.
+
+        Raises:
+            Unsupported: if it is damaged or malformed.
+            UsageError: if it is not clear which part of it is meant.
+        """
+        read: Callable[[Path, Options], Source]
+        read = importlib.import_module(f"l2bench.interop.{self.kind}").read
+        return read(path, options)
 
 
-IMPORTERS = {
-    module.KIND: Importer(module.KIND, module.LOOKS_LIKE, module.matches, module.read)
-    for module in (l2logger, libero, matrix, continual_world, avalanche)
-}
+IMPORTERS = {kind: Importer(kind, form.looks_like, form.matches) for kind, form in FORMS.items()}
 
 
 def importer(kind: str) -> Importer:
@@ -68,8 +77,12 @@ def detect(path: Path) -> Importer:
 
 
 def holds_bundles(path: Path) -> bool:
-    """Return whether a path is a bundle or a folder of bundles."""
-    return (path / "manifest.json").is_file() or any(path.glob(f"*{SUFFIX}/manifest.json"))
+    """Return whether a path is a bundle or a folder of bundles, packed or not."""
+    if path.is_file():
+        return path.name.endswith(ARCHIVE)
+    return (path / "manifest.json").is_file() or any(
+        next(path.glob(pattern), None) for pattern in (f"*{SUFFIX}/manifest.json", f"*{ARCHIVE}")
+    )
 
 
 def open_bundles(
@@ -80,11 +93,12 @@ def open_bundles(
     options: Options | None = None,
     experts: Sequence[Path] = (),
     metrics: Sequence[str] = (),
+    settings: MetricSettings | None = None,
 ) -> list[Bundle]:
     """Return the bundles at a path, or the source there as one; scores of a source are fresh.
 
     ``experts`` are paths of the same forms that go with a source. ``metrics`` are the metric sets
-    that score it, by default those of its kind.
+    that score it, by default those of its kind, and ``settings`` values of their settings.
 
     Raises:
         UsageError: if the path or the kind does not exist, or it is not clear what lies there.
@@ -94,7 +108,7 @@ def open_bundles(
     if kind is None and holds_bundles(path):
         return [read_bundle(folder) for folder in find_bundles(path)]
     chosen = importer(kind) if kind else detect(path)
-    return [open_source(registry, chosen, path, options or Options(), experts, metrics)]
+    return [open_source(registry, chosen, path, options or Options(), experts, metrics, settings)]
 
 
 def open_source(
@@ -104,6 +118,7 @@ def open_source(
     options: Options,
     experts: Sequence[Path] = (),
     metrics: Sequence[str] = (),
+    settings: MetricSettings | None = None,
 ) -> Imported:
     """Return a source and its experts as a bundle in memory.
 
@@ -116,7 +131,7 @@ def open_source(
     source = _read(chosen, path, options)
     companions = open_experts(registry, experts, source.lifetime, chosen.kind, options)
     lives = [bundle.lifetime for bundle in companions]
-    sets = metric_sets(registry, metrics or source.lifetime.suite.metrics, lives)
+    sets = metric_sets(registry, metrics or source.lifetime.suite.metrics, lives, settings)
     return imported(source, path.resolve().name, sets, companions)
 
 

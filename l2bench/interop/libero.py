@@ -14,20 +14,14 @@ from l2bench.bundle.files import read_json
 from l2bench.errors import Unsupported
 from l2bench.interop.source import UNKNOWN_AGENT, Options, Source, aggregate, slug
 from l2bench.interop.torchfile import load
-from l2bench.metrics.l2m_log import FloatArray
+from l2bench.metrics.l2m_columns import FloatArray
 from l2bench.scenario import Block, learning_of, plan
 from l2bench.suite import Learning, Scenario, Suite, Task
 
 KIND = "libero"
-LOOKS_LIKE = "a folder with result.pt and task*_auc.log"
 
 #: S_fwd and the curve it is the mean of are both double precision.
 _TOLERANCE = 1e-6
-
-
-def matches(path: Path) -> bool:
-    """Return whether a path looks like results of LIBERO."""
-    return (path / "result.pt").is_file() or (path.is_file() and path.suffix == ".pt")
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from l2bench.interop.source import UNKNOWN_AGENT, Options, Source
 from l2bench.interop.text import MISSING, cells, read_bytes
 
 KIND = "matrix"
-LOOKS_LIKE = "a .csv or .json file of accuracies R, rows after learning, columns of tasks"
 
 #: The label of a row that was measured before anything was learned.
 BEFORE = ("", "b", "before", "untrained")
@@ -23,22 +22,16 @@ BEFORE = ("", "b", "before", "untrained")
 _KEYS = ("R", "b", "tasks", "order", "n", "agent", "seed", "measure", "name")
 
 
-def matches(path: Path) -> bool:
-    """Return whether a path looks like a matrix."""
-    if not path.is_file() or path.name == "eval_results.csv":
-        return False
-    if path.suffix == ".json":
-        return '"R"' in path.read_text(encoding="utf-8", errors="replace")
-    return path.suffix == ".csv"
-
-
 @dataclass(frozen=True)
 class _Matrix:
-    """Values (rows of) NaN where not measured; ``learned`` is None for the row before learning."""
+    """Values (rows of) NaN where not measured; ``learned`` is None for the row before learning.
+
+    ``items`` counts the items of each task's cells, None where that is unknown.
+    """
 
     tasks: tuple[str, ...]
     rows: tuple[tuple[str | None, tuple[float, ...]], ...]
-    n: int | None = None
+    items: tuple[int | None, ...] = ()
     agent: str | None = None
     seed: int = 0
     measure: str = "accuracy"
@@ -52,12 +45,13 @@ def read(path: Path, options: Options) -> Source:
         Unsupported: if it is malformed, naming line and column, or row and column.
     """
     matrix = _from_json(path) if path.suffix == ".json" else _from_csv(path)
+    items = matrix.items or [None] * len(matrix.tasks)
     evaluations = [
         Evaluation(
             learned,
             {
-                task: (value, matrix.n)
-                for task, value in zip(matrix.tasks, values, strict=True)
+                task: (value, n)
+                for task, n, value in zip(matrix.tasks, items, values, strict=True)
                 if not math.isnan(value)
             },
         )
@@ -128,12 +122,16 @@ def _from_json(path: Path) -> _Matrix:
     for row, learned in zip(table, order, strict=True):
         where = f"{name}: R, row {len(rows) - (data.get('b') is not None)}"
         rows.append((_label(str(learned), tasks, where), _values(row, tasks, where)))
-    n, seed = data.get("n"), data.get("seed", 0)
-    for key, value in (("n", n), ("seed", seed)):
+    given, seed = data.get("n"), data.get("seed", 0)
+    counts = given if isinstance(given, list) else [given] * len(tasks)
+    if len(counts) != len(tasks):
+        raise Unsupported(f"{name}: n has {len(counts)} numbers for {len(tasks)} tasks")
+    for key, value in (*(("n", count) for count in counts), ("seed", seed)):
         if value is not None and (not isinstance(value, int) or not 0 <= value < 2**63):
             raise Unsupported(f"{name}: {key} should be a whole number from 0, is {value!r}")
+    items = tuple(count or None for count in counts)
     texts = {key: str(data[key]) for key in ("agent", "measure", "name") if data.get(key)}
-    return _checked(_Matrix(tasks, tuple(rows), n=n or None, seed=seed or 0, **texts), name)
+    return _checked(_Matrix(tasks, tuple(rows), items, seed=seed or 0, **texts), name)
 
 
 def _values(row: Any, tasks: Sequence[str], where: str) -> tuple[float, ...]:

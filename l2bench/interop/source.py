@@ -33,7 +33,7 @@ from l2bench.bundle.model import (
     SuiteRef,
 )
 from l2bench.bundle.reader import Bundle
-from l2bench.bundle.store import file_refs, write_checksums, write_table
+from l2bench.bundle.store import file_refs, write_checksums, write_manifest, write_table
 from l2bench.bundle.tables import NUMBERING, SCHEMAS, table
 from l2bench.bundle.writer import GENESIS, now
 from l2bench.errors import RunFailed, UsageError
@@ -208,7 +208,7 @@ def _write_into(bundle: Imported, folder: Path) -> None:
     write_json(folder / "scores.json", {**bundle.scores, "inputs": inputs})
     write_checksums(folder)
     manifest = manifest.model_copy(update={"files": file_refs(folder)})
-    write_json(folder / "manifest.json", manifest.model_dump(mode="json"))
+    write_manifest(folder, manifest)
 
 
 def _write_experts(bundle: Imported, folder: Path) -> Iterable[Reference]:
@@ -279,20 +279,37 @@ def frame(name: str, rows: int, given: Mapping[str, Any], *, numbered: bool) -> 
 
 def _column(given: Any, dtype: pa.DataType, rows: int) -> pa.Array:
     if given is None:
-        return pa.nulls(rows, dtype)
+        return _nulls(rows, dtype)
     if isinstance(given, str):
         codes = pa.array(np.zeros(rows, dtype=np.int32))
         return pa.DictionaryArray.from_arrays(codes, [given])
     return pa.array(given, type=dtype, from_pandas=True) if not _is_arrow(given) else given
 
 
+def _nulls(rows: int, dtype: pa.DataType) -> pa.Array:
+    """Return nulls in zeroed memory, which takes none until it is read."""
+    if not pa.types.is_primitive(dtype):
+        return pa.nulls(rows, dtype)
+    buffers = [pa.py_buffer(np.zeros(rows * bits // 8 + 1, dtype=np.uint8)) for bits in
+               (1, dtype.bit_width)]  # fmt: skip
+    return pa.Array.from_buffers(dtype, rows, buffers, null_count=rows)
+
+
 def _is_arrow(given: object) -> bool:
-    return isinstance(given, pa.Array)
+    return isinstance(given, pa.Array | pa.ChunkedArray)
 
 
 def words(codes: Any, names: Sequence[str]) -> pa.Array:
     """Return one word per row, by its code."""
     return pa.DictionaryArray.from_arrays(pa.array(np.asarray(codes, dtype=np.int32)), list(names))
+
+
+def taken(column: pa.Array, rows: Any) -> pa.Array:
+    """Return some rows (n,) of a column of words or numbers, in this order."""
+    if pa.types.is_dictionary(column.type):
+        return words(column.indices.to_numpy()[rows], column.dictionary.to_pylist())
+    values = column.to_numpy(zero_copy_only=False)[rows]
+    return pa.array(values, type=column.type, from_pandas=True)
 
 
 def slug(name: str) -> str:

@@ -43,7 +43,7 @@ def tidy(bundles: Sequence[Bundle], scored: Sequence[Mapping[str, Any]]) -> str:
         }
         for row in (*_measured(bundle), *_metrics(scores)):
             whole = {**run, **row}
-            writer.writerow([_cell(whole.get(column)) for column in COLUMNS])
+            writer.writerow([csv_cell(whole.get(column)) for column in COLUMNS])
     return sink.getvalue()
 
 
@@ -83,7 +83,8 @@ def _metrics(scores: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         }
 
 
-def _cell(value: Any) -> str:
+def csv_cell(value: Any) -> str:
+    """Return a value as it stands in a CSV cell; a text is never taken for a formula."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -39,7 +39,7 @@ class GemMetrics(MetricSet):
     """
 
     name: ClassVar[str] = "gem"
-    version: ClassVar[str] = "1.0"
+    version: ClassVar[str] = "1.1"
     metrics: ClassVar[tuple[Metric, ...]] = GEM
 
     def score(self, lifetime: Lifetime) -> Scores:
@@ -71,7 +71,7 @@ class ContinualWorldMetrics(MetricSet):
     metrics: ClassVar[tuple[Metric, ...]] = CONTINUAL_WORLD
 
     def __init__(self, experts: Sequence[Lifetime] = (), tail: int = continual_world.TAIL) -> None:
-        if tail < 1:
+        if not isinstance(tail, int) or tail < 1:
             raise UsageError(f"tail={tail}: at least one point is averaged")
         self.tail = tail
         self.experts = [_expert(lifetime) for lifetime in experts]
@@ -136,21 +136,21 @@ class KemkerMetrics(MetricSet):
     """The Omegas of Kemker et al. 2018, each learned task being a session.
 
     They need tasks that are learned from samples and scored by accuracy. ``ideal`` is the accuracy
-    of an offline learner on the first task's test items, in [0, 1]; or ``offline`` are lifetimes
-    of such a learner, whose last evaluations on that task are averaged.
+    of an offline learner on the first task's test items, in [0, 1]. Without it, the last
+    evaluations on that task are averaged over those ``experts``, lifetimes of an offline learner,
+    that learned it.
     """
 
     name: ClassVar[str] = "kemker"
-    version: ClassVar[str] = "1.0"
+    version: ClassVar[str] = "1.1"
     metrics: ClassVar[tuple[Metric, ...]] = KEMKER
 
-    def __init__(self, ideal: float | None = None, offline: Sequence[Lifetime] = ()) -> None:
-        if ideal is not None and offline:
-            raise UsageError("ideal and offline both give the offline accuracy; choose one")
-        if ideal is not None and not 0 <= ideal <= 1:
+    def __init__(self, ideal: float | None = None, experts: Sequence[Lifetime] = ()) -> None:
+        number = isinstance(ideal, int | float) and not isinstance(ideal, bool)
+        if ideal is not None and not (number and 0 <= ideal <= 1):
             raise UsageError(f"ideal={ideal}: an accuracy is a fraction in [0, 1]")
         self.ideal = ideal
-        self.offline = tuple(offline)
+        self.experts = tuple(experts)
 
     def score(self, lifetime: Lifetime) -> Scores:
         """Return the Omegas of the lifetime and the accuracies after each session."""
@@ -159,8 +159,10 @@ class KemkerMetrics(MetricSet):
         if reason:
             return _blank(self, reason, {"ideal": self.ideal})
         base = life.tasks[0]
-        found = [accuracy for o in self.offline if (accuracy := _last(o, base)) is not None]
-        ideal = mean(found) if found else self.ideal
+        ideal = self.ideal
+        if ideal is None:
+            found = [accuracy for e in self.experts if (accuracy := _last(e, base)) is not None]
+            ideal = mean(found) if found else None
         results = kemker.score(
             life.matrix(),
             life.matrix("n"),
@@ -179,11 +181,13 @@ def _no_session(task: Task) -> str | None:
 
 
 def _last(lifetime: Lifetime, task: Task) -> float | None:
-    """Return the performance in the last evaluation of this task after any learning."""
+    """Return the performance in the last evaluation of this task after any learning, if learned."""
     blocks, measured = columns(lifetime.blocks), cells(lifetime)
     after = blocks["block_index"][blocks["learn_task"] >= 0]
+    learned = set(blocks["learn_task"][blocks["kind"] == "learn"].tolist())
     for index, other in enumerate(lifetime.suite.tasks):
-        if other.model_copy(update={"learning": task.learning}) == task:
+        same = other.model_copy(update={"learning": task.learning}) == task
+        if same and index in learned:
             found = [block for block, evaluated in measured if evaluated == index]
             last = max((block for block in found if block in after), default=None)
             return None if last is None else float(measured[last, index]["value"])

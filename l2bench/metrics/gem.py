@@ -67,8 +67,8 @@ def score(
         strict_mean("gem.ACC", final, _ONE),
         strict_mean("gem.BWT", backward[:-1], _ONE),
         strict_mean("gem.FWT", forward[1:], _ONE),
-        _over_all("gem.BWT_divided_by_T", backward[:-1], count),
-        _over_all("gem.FWT_divided_by_T", forward[1:], count),
+        _over_all("gem.BWT_divided_by_T", backward[:-1], final),
+        _over_all("gem.FWT_divided_by_T", forward[1:], final),
         *(strict_mean(_name(rows), lost[rows][:-1], _ONE) for rows in ROWS),
     )
     return Results((*whole, *per_task), matrix.notes())
@@ -101,13 +101,13 @@ def _name(rows: Rows) -> str:
     return "gem.forgetting" if rows == "all" else f"gem.forgetting_{rows}"
 
 
-def _over_all(id: str, members: Sequence[Value], count: int) -> Value:
-    """Return the sum over the members divided by the number of tasks."""
-    lost = next((member.reason for member in members if member.value is None), None)
+def _over_all(id: str, members: Sequence[Value], final: Sequence[Value]) -> Value:
+    """Return the sum over the members divided by the number of tasks; one task alone gives 0."""
+    lost = next((cell.reason for cell in members or final if cell.value is None), None)
     if lost is not None:
         return undefined(id, lost)
     total = math.fsum(member.value for member in members if member.value is not None)
-    return Value(id, total / count, count)
+    return Value(id, total / len(final), len(final))
 
 
 class _Matrix:

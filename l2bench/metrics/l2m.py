@@ -12,19 +12,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from l2bench.metrics.l2m_columns import FloatArray, IntArray
 from l2bench.metrics.l2m_experts import Comparison, Curve, compare
-from l2bench.metrics.l2m_log import FloatArray, IntArray, Log
+from l2bench.metrics.l2m_log import Log
 from l2bench.metrics.l2m_preprocess import Processed, preprocess
 from l2bench.metrics.l2m_regimes import (
-    MOST_RECOVERIES,
     Regimes,
     measure_regimes,
-    median_slope,
     recovery_time,
 )
 from l2bench.metrics.l2m_settings import L2METRICS, Settings
 from l2bench.metrics.l2m_transfer import DIRECTIONS, METHODS, Transfers, metric_id, transfers
 from l2bench.metrics.scores import Value, undefined
+from l2bench.metrics.theil_sen import median_slope
 
 Groups = tuple[tuple[float, ...], ...]
 
@@ -98,6 +98,8 @@ class _Work:
         self.settings = settings
         self.log = log = processed.log
         self.regimes = measure_regimes(log)
+        self.low = np.fmin.reduceat(log.value, log.start)
+        self.high = np.fmax.reduceat(log.value, log.start)
         by_task = [np.flatnonzero(log.task == t) for t in range(len(log.tasks))]
         self.learning = [own[log.learning[own]] for own in by_task]
         self.all_evaluations = [own[~log.learning[own]] for own in by_task]
@@ -154,7 +156,7 @@ class _Work:
                 comparison.efficiency_reason,
             ),
         )
-        rows = log.rows(np.concatenate((learning, self.all_evaluations[t])))
+        own = np.concatenate((learning, self.all_evaluations[t]))
         lengths = log.stop - log.start
         return TaskScores(
             values={value.id: value for value in values},
@@ -164,8 +166,8 @@ class _Work:
             maintenance=groups,
             maintenance_from_learning=from_learning,
             comparison=comparison,
-            low=float(np.fmin.reduce(rows)),
-            high=float(np.fmax.reduce(rows)),
+            low=float(np.fmin.reduce(self.low[own])),
+            high=float(np.fmax.reduce(self.high[own])),
             learning_rows=int(lengths[learning].sum()),
             evaluation_rows=int(lengths[self.all_evaluations[t]].sum()),
         )
@@ -195,10 +197,7 @@ class _Work:
                 often = ("never", "once", "twice")[blocks]
                 reason = f"task {name} was learned {often}; performance recovery needs three times"
             return undefined(id, reason, task=name)
-        if len(times) > MOST_RECOVERIES:
-            reason = f"task {name} has more than {MOST_RECOVERIES} recovery times"
-            return undefined(id, reason, task=name)
-        return Value(id, -median_slope(times), len(times), task=name)
+        return Value(id, 0.0 - median_slope(times), len(times), task=name)
 
     def maintenance(self, t: int) -> tuple[Groups, Groups, str]:
         """Return the maintenance values from both references, and why there would be none."""

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from l2bench.metrics.l2m_log import FloatArray, IntArray, Log
+from l2bench.metrics.l2m_columns import FloatArray, IntArray
+from l2bench.metrics.l2m_log import Log
 from l2bench.metrics.l2m_regimes import least_squares_slope, per_experience, saturation
 from l2bench.metrics.l2m_settings import Settings
 
@@ -32,7 +33,7 @@ class Comparison:
     """A learner against the experts of its task: one entry an expert that could be compared.
 
     The reasons say why there is no entry at all. ``saturation`` and ``experiences`` to it are the
-    learner's own.
+    learner's own, None without experts.
     """
 
     saturation: float | None
@@ -74,10 +75,10 @@ def compare(
     """
     if not len(learner.value):
         return Comparison(None, None, (), empty, (), empty)
-    own = learner.saturation(settings)
     if not experts:
         reason = f"no single-task expert of task {task}"
-        return Comparison(*own, (), reason, (), reason)
+        return Comparison(None, None, (), reason, (), reason)
+    own = learner.saturation(settings)
     curves = [Curve(expert.value, expert.exp_num) for expert in experts]
     if settings.experts == "time":
         length = min(len(curve.value) for curve in curves)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,8 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from l2bench.errors import UsageError, choices, nearest
-from l2bench.metrics.l2m_log import FloatArray, IntArray, Log
+from l2bench.metrics.l2m_columns import FloatArray, IntArray
+from l2bench.metrics.l2m_log import Log
 from l2bench.metrics.l2m_settings import Settings
+
+#: Regimes of fewer rows than this, on average, are short.
+SHORT = 64
 
 _KERNELS: Mapping[str, Callable[[int], NDArray[Any]]] = {
     "flat": np.ones,
@@ -172,15 +176,24 @@ def _apply(
     change: Callable[[FloatArray, float, float], FloatArray],
 ) -> tuple[Log, dict[str, tuple[Log, ...]]]:
     """Return log and experts with each task's values changed by its range."""
-    row_task = log.row_task
     value = log.value.copy()
-    order = np.argsort(row_task, kind="stable")
-    edges = np.searchsorted(row_task[order], np.arange(len(log.tasks) + 1))
-    for t, task in enumerate(log.tasks):
-        rows = order[edges[t] : edges[t + 1]]
-        value[rows] = change(value[rows], *ranges[task])
+    for t, rows in _pieces(log):
+        value[rows] = change(value[rows], *ranges[log.tasks[t]])
     changed = {
         task: tuple(replace(e, value=change(e.value, *ranges[task])) for e in group)
         for task, group in experts.items()
     }
     return replace(log, value=value), changed
+
+
+def _pieces(log: Log) -> Iterator[tuple[int, slice | IntArray]]:
+    """Yield tasks with rows of theirs: regime by regime, or all at once where those are short."""
+    if len(log.start) * SHORT < len(log.value):
+        for t, begin, end in zip(log.task.tolist(), log.start, log.stop, strict=True):
+            yield t, slice(begin, end)
+        return
+    small = log.row_task.astype(np.min_scalar_type(len(log.tasks)))  # sorts in linear time
+    order = np.argsort(small, kind="stable")
+    edges = np.searchsorted(small[order], np.arange(len(log.tasks) + 1))
+    for t in range(len(log.tasks)):
+        yield t, order[edges[t] : edges[t + 1]]

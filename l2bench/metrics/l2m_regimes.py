@@ -7,11 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from l2bench.metrics.l2m_log import FloatArray, IntArray, Log
+from l2bench.metrics.l2m_columns import FloatArray, IntArray
+from l2bench.metrics.l2m_log import Log
 from l2bench.metrics.l2m_preprocess import smooth
-
-#: More recovery times than this have too many pairs for an exact median slope.
-MOST_RECOVERIES = 5000
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,13 +74,6 @@ def recovery_time(values: FloatArray, exp_num: IntArray, previous: float) -> int
     """Return the first experience, from 0, that is at least ``previous``; rows + 1 if none is."""
     reached = np.flatnonzero(per_experience(values, exp_num) >= previous)
     return int(reached[0]) if len(reached) else len(values) + 1
-
-
-def median_slope(y: ArrayLike) -> float:
-    """Return the median of the slopes between all pairs of points (i, y_i) (Theil and Sen)."""
-    heights = np.asarray(y, dtype=np.float64)
-    i, j = np.triu_indices(len(heights), k=1)
-    return float(np.median((heights[j] - heights[i]) / (j - i)))
 
 
 def least_squares_slope(x: ArrayLike, y: ArrayLike) -> float:

@@ -15,7 +15,8 @@ from typing import Literal
 
 import numpy as np
 
-from l2bench.metrics.l2m_log import FloatArray, IntArray, Log
+from l2bench.metrics.l2m_columns import FloatArray, IntArray
+from l2bench.metrics.l2m_log import Log
 from l2bench.metrics.l2m_settings import Settings
 from l2bench.metrics.scores import Value
 

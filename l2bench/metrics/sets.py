@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 import numpy as np
 
 from l2bench.bundle.lifetime import Lifetime, columns
-from l2bench.errors import Unsupported
+from l2bench.errors import Unsupported, UsageError, choices
 from l2bench.metrics import l2m, libero
 from l2bench.metrics.base import MetricSet
 from l2bench.metrics.definitions import L2M, L2METRICS_SET, LIBERO
@@ -36,6 +36,9 @@ class LiberoMetrics(MetricSet):
     metrics: ClassVar[tuple[Metric, ...]] = LIBERO
 
     def __init__(self, missing: Missing = "strict") -> None:
+        if missing not in get_args(Missing):
+            known = choices(get_args(Missing))
+            raise UsageError(f"missing={missing!r} is unknown; choose {known}")
         self.missing = missing
 
     def score(self, lifetime: Lifetime) -> Scores:
@@ -46,7 +49,8 @@ class LiberoMetrics(MetricSet):
         """
         blocks = columns(lifetime.blocks)
         learned = blocks["kind"] == "learn"
-        order = list(dict.fromkeys(blocks["learn_task"][learned].tolist()))
+        in_order = np.argsort(blocks["block_index"])
+        order = list(dict.fromkeys(blocks["learn_task"][in_order][learned[in_order]].tolist()))
         names = [lifetime.suite.tasks[task].id for task in order]
         settings = {"missing": self.missing, "keep": lifetime.suite.scenario.keep}
         repeated = set(blocks["learn_task"][learned & (blocks["exposure"] > 0)].tolist())

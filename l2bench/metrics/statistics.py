@@ -83,16 +83,16 @@ class Aggregate:
             raise ValueError(f"{self.statistic}: say why there is no interval")
 
 
-def estimate(points: Sequence[float], rng: np.random.Generator) -> Estimate:
+def estimate(points: Sequence[float], rng: np.random.Generator | None) -> Estimate:
     """Return the mean and its percentile bootstrap interval, resampling lifetimes.
 
-    ``points`` holds one value per lifetime.
+    ``points`` holds one value per lifetime. Fewer than `MINIMUM_FOR_INTERVAL` need no generator.
     """
     values = np.asarray(points, dtype=float)
     if len(values) == 0:
         return Estimate(None, None, None, (), "no lifetime has a value")
     mean = math.fsum(values.tolist()) / len(values)
-    if len(values) < MINIMUM_FOR_INTERVAL:
+    if len(values) < MINIMUM_FOR_INTERVAL or rng is None:
         note = f"n = {len(values)}, no interval below {MINIMUM_FOR_INTERVAL} lifetimes"
         return Estimate(mean, None, None, tuple(values.tolist()), note)
     # drawn in any case, so that one metric's values do not move the intervals of the next

@@ -6,22 +6,27 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from l2bench.bundle.lifetime import Lifetime, columns
 from l2bench.errors import Unsupported
+from l2bench.metrics.l2m_columns import IntArray
 from l2bench.metrics.statistics import wilson
 
 Cell = dict[str, Any]
+#: Cells by block and task.
+Cells = dict[tuple[int, int], Cell]
 
 
-def matrix(lifetime: Lifetime) -> dict[str, Any]:
+def matrix(lifetime: Lifetime, measured: Cells | None = None) -> dict[str, Any]:
     """Return mean performance after each evaluation of several tasks, as plain data.
 
     ``rows`` are the pretest and post evaluation blocks in order, ``columns`` the tasks of the
     suite; a cell that was not measured is None, never 0. ``wilson95`` is given for successes.
+    ``measured`` are the `cells` of the lifetime, where they are known already.
     """
     names = [task.id for task in lifetime.suite.tasks]
-    measured = cells(lifetime)
+    measured = cells(lifetime) if measured is None else measured
     rows = []
     for block in _in_order(lifetime):
         if block["role"] not in ("pretest", "post"):
@@ -44,10 +49,13 @@ def matrix(lifetime: Lifetime) -> dict[str, Any]:
     }
 
 
-def curves(lifetime: Lifetime) -> list[dict[str, Any]]:
-    """Return each learned task's performance at its checkpoints, one entry per visit."""
+def curves(lifetime: Lifetime, measured: Cells | None = None) -> list[dict[str, Any]]:
+    """Return each learned task's performance at its checkpoints, one entry per visit.
+
+    ``measured`` are the `cells` of the lifetime, where they are known already.
+    """
     names = [task.id for task in lifetime.suite.tasks]
-    measured = cells(lifetime)
+    measured = cells(lifetime) if measured is None else measured
     visits: dict[tuple[int, int], list[Cell]] = {}
     for block in _in_order(lifetime):
         if block["role"] != "curve":
@@ -65,7 +73,8 @@ def curves(lifetime: Lifetime) -> list[dict[str, Any]]:
 
 def _in_order(lifetime: Lifetime) -> list[dict[str, Any]]:
     """Return the rows of the blocks table in the order of the lifetime."""
-    rows: list[dict[str, Any]] = lifetime.blocks.to_pylist()
+    names = ["block_index", "role", "learn_task", "exposure", "checkpoint"]
+    rows: list[dict[str, Any]] = lifetime.blocks.select(names).to_pylist()
     return sorted(rows, key=lambda row: row["block_index"])
 
 
@@ -74,7 +83,7 @@ def _unit(lifetime: Lifetime, task: int) -> str:
     return learning.unit if learning else ""
 
 
-def cells(lifetime: Lifetime) -> dict[tuple[int, int], Cell]:
+def cells(lifetime: Lifetime) -> Cells:
     """Return the mean performance of each (block, task) that was evaluated.
 
     ``n`` counts episodes, or test items of a samples task; None where an import does not say.
@@ -84,13 +93,15 @@ def cells(lifetime: Lifetime) -> dict[tuple[int, int], Cell]:
     """
     if lifetime.cells is not None:
         return _imported(lifetime, lifetime.cells)
-    rows = columns(lifetime.episodes)
+    rows = columns(lifetime.episodes.select(["block_index", "task_index", "length"]))
     performance = lifetime.performance()
     known = ~np.isnan(performance)
     tasks, blocks = rows["task_index"][known], rows["block_index"][known]
     values, lengths = performance[known], rows["length"][known]
-    keys, member = np.unique(np.stack([blocks, tasks], axis=1), axis=0, return_inverse=True)
-    member = member.reshape(-1)
+    if not len(values):
+        return {}
+    first, member = grouped(blocks.astype(np.int64) * len(lifetime.suite.tasks) + tasks)
+    keys = np.stack([blocks[first], tasks[first]], axis=1)
     totals = np.bincount(member, weights=values, minlength=len(keys))
     counts = np.bincount(member, minlength=len(keys))
     items = np.bincount(member, weights=lengths, minlength=len(keys)) / counts
@@ -123,3 +134,22 @@ def _cell(lifetime: Lifetime, task: int, value: float, n: int | None) -> Cell:
         if n:
             cell["wilson95"] = list(wilson(value * n, n))
     return cell
+
+
+def changes(*columns: NDArray[Any]) -> IntArray:
+    """Return the rows at which a run of equal entries begins; columns have the shape (N,)."""
+    fresh = np.zeros(len(columns[0]), dtype=bool)
+    fresh[:1] = True
+    for column in columns:
+        fresh[1:] |= column[1:] != column[:-1]
+    return np.flatnonzero(fresh)
+
+
+def grouped(key: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the first row of each distinct key, keys ascending, and the place of each row's key.
+
+    Takes time for sorting only by the number of runs of equal keys (N,).
+    """
+    start = changes(key)
+    _, first, member = np.unique(key[start], return_index=True, return_inverse=True)
+    return start[first], np.repeat(member, np.diff(np.append(start, len(key))))

@@ -101,7 +101,7 @@ class Strip:
 def swatch(task: str) -> dict[str, Any]:
     """Return a task's colour index and the path of its marker, for legends and tables."""
     colour, marker = look(task)
-    return {"colour": colour, "path": _mark(marker, 6, 6, 4.4)}
+    return {"colour": colour, "path": mark(marker, 6, 6, 4.4)}
 
 
 def heat_map(matrix: Matrix) -> HeatMap:
@@ -173,19 +173,28 @@ def _square(x: int, y: int, row: str, column: str, cell: Cell) -> Square:
 
 
 @dataclass(frozen=True)
-class _Frame:
-    """Places data in a panel: x from ``first`` to ``last``, y from 0 to 1."""
+class Frame:
+    """Places data in a chart: x from ``first`` to ``last``, y from 0 to 1.
+
+    Other charts than the small panels say where their plot begins and ends.
+    """
 
     first: float
     last: float
+    left: float = LEFT + 4
+    right: float = WIDTH - RIGHT - 4
+    top: float = TOP
+    bottom: float = HEIGHT - BOTTOM
 
     def x(self, value: float) -> float:
+        """Return where a value lies across."""
         span = (self.last - self.first) or 1.0
-        return LEFT + 4 + (value - self.first) / span * (WIDTH - LEFT - RIGHT - 8)
+        return self.left + (value - self.first) / span * (self.right - self.left)
 
     def y(self, value: float) -> float:
+        """Return where a performance lies; outside of 0 to 1 at the edge."""
         inside = min(max(value, -0.03), 1.03)
-        return TOP + (1 - inside) * (HEIGHT - TOP - BOTTOM)
+        return self.top + (1 - inside) * (self.bottom - self.top)
 
     def path(self, points: Iterable[tuple[float, float | None]]) -> str:
         """Return a polyline that breaks where a value is missing."""
@@ -201,11 +210,17 @@ class _Frame:
     def marks(self, shape: str, points: Iterable[tuple[float, float | None]], size: float) -> str:
         """Return one path with a marker at every point."""
         known = [(at, value) for at, value in points if value is not None]
-        return "".join(_mark(shape, self.x(at), self.y(value), size) for at, value in known)
+        return "".join(mark(shape, self.x(at), self.y(value), size) for at, value in known)
+
+    def area(self, corners: Iterable[tuple[float, float]]) -> str:
+        """Return a closed outline."""
+        places = (f"{self.x(at):.1f} {self.y(value):.1f}" for at, value in corners)
+        return f"M{'L'.join(places)}z"
 
     def ticks_y(self) -> tuple[Label, ...]:
+        """Return the labels of 0, one half and 1."""
         return tuple(
-            Label(f"{LEFT - 6:.0f}", f"{self.y(value):.1f}", text)
+            Label(f"{self.left - 10:.0f}", f"{self.y(value):.1f}", text)
             for value, text in ((0.0, "0"), (0.5, "0.5"), (1.0, "1"))
         )
 
@@ -222,7 +237,7 @@ class _Frame:
 def curve_panel(curve: Curve, seeds: Sequence[int]) -> Panel:
     """Return the panel of one task's checkpoints."""
     colour, marker = look(curve.task)
-    frame = _Frame(curve.checkpoints[0], curve.checkpoints[-1])
+    frame = Frame(curve.checkpoints[0], curve.checkpoints[-1])
     means = [(float(c), cell.mean) for c, cell in zip(curve.checkpoints, curve.cells, strict=True)]
     lines = [
         [(float(c), cell.of(seed)) for c, cell in zip(curve.checkpoints, curve.cells, strict=True)]
@@ -253,7 +268,7 @@ def curve_panel(curve: Curve, seeds: Sequence[int]) -> Panel:
 def course_panel(course: Course, visits: int) -> Panel:
     """Return the panel of one task over the whole lifetime, with its learning blocks marked."""
     colour, marker = look(course.task)
-    frame = _Frame(0, max(visits, 1))
+    frame = Frame(0, max(visits, 1))
     owns = set(course.own.values())
     own = next(iter(owns)) if len(owns) == 1 else ()
     bands = tuple((f"{frame.x(at):.1f}", f"{frame.x(at + 1) - frame.x(at):.1f}") for at in own)
@@ -326,8 +341,8 @@ def _spread(values: Sequence[int]) -> list[int]:
     return [values[0], values[len(values) // 2], values[-1]]
 
 
-def _mark(shape: str, x: float, y: float, r: float) -> str:
-    """Return a marker's outline as a path around (x, y)."""
+def mark(shape: str, x: float, y: float, r: float) -> str:
+    """Return a marker's outline as a path around (x, y), r from its middle."""
     if shape == "square":
         return f"M{x - r:.1f} {y - r:.1f}h{2 * r:.1f}v{2 * r:.1f}h{-2 * r:.1f}z"
     if shape == "triangle":

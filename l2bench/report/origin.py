@@ -7,10 +7,9 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from l2bench.bundle.lifetime import columns
 from l2bench.bundle.reader import Bundle
 from l2bench.metrics.statistics import MINIMUM_FOR_INTERVAL
-from l2bench.report.text import count, duration, listing, of_seeds, plural, shorten
+from l2bench.report.text import count, listing, of_seeds, plural, shorten
 
 #: A longer command line is not shown.
 LONGEST_COMMAND = 4000
@@ -92,34 +91,6 @@ def imported(bundles: Sequence[Bundle]) -> str | None:
     """Return the kinds of sources that lifetimes were imported from, if any were."""
     kinds = sorted({b.manifest.source.kind for b in bundles if b.manifest.source})
     return listing(kinds) if kinds else None
-
-
-def cost(bundles: Sequence[Bundle]) -> dict[str, Any] | None:
-    """Return what each lifetime spent, and their sum; None for imports, which do not say."""
-    if imported(bundles):
-        return None
-    rows, sums = [], [0.0] * 8
-    for bundle in bundles:
-        budget, counts = bundle.manifest.budget, bundle.manifest.counts
-        blocks = columns(bundle.lifetime.blocks)
-        learning = blocks["kind"] == "learn"
-        amounts = [
-            budget.wall_s,
-            float(blocks["wall_s"][learning].sum()),
-            float(blocks["wall_s"][~learning].sum()),
-            budget.cpu_s,
-            budget.env_steps_total,
-            budget.lx_done,
-            counts.episodes_done,
-            counts.discarded_attempts,
-        ]
-        sums = [total + amount for total, amount in zip(sums, amounts, strict=True)]
-        rows.append((f"seed {bundle.manifest.seed.lifetime}", _spent(amounts)))
-    return {"rows": rows, "total": _spent(sums) if len(rows) > 1 else None}
-
-
-def _spent(amounts: Sequence[float]) -> list[str]:
-    return [duration(a) for a in amounts[:4]] + [count(round(a)) for a in amounts[4:]]
 
 
 def provenance(bundles: Sequence[Bundle]) -> list[tuple[str, Facts]]:

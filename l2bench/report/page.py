@@ -1,4 +1,4 @@
-"""The report page: one file that opens from disk, without network, scripts or fonts.
+"""The report page of one agent on one suite: one file that opens from disk.
 
 The page is a function of its bundles: no clock, no paths, no order of a hash table. Every text
 passes `visible` and Jinja's autoescaping; the only markup put in as it stands is our own.
@@ -6,104 +6,97 @@ passes `visible` and Jinja's autoescaping; the only markup put in as it stands i
 
 from __future__ import annotations
 
-import base64
-import hashlib
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup, escape
-
-import l2bench
 from l2bench.bundle.reader import Bundle, refuse_mixture
-from l2bench.report import charts, colours, origin, sections
-from l2bench.report.charts import course_panel, curve_panel, heat_map, swatch
+from l2bench.report import cost, frame, origin, sections
+from l2bench.report.charts import course_panel, curve_panel, heat_map
 from l2bench.report.data import Lives
-from l2bench.report.text import NOTHING, count, rate, shorten, visible
+from l2bench.report.life import life
+from l2bench.report.tasks import task_table
+from l2bench.report.text import shorten
+from l2bench.report.transfer import transfer
+from l2bench.report.wide import beside_panel, life_chart
 
 
-def render(bundles: Sequence[Bundle], summary: Mapping[str, Any]) -> str:
+def render(
+    bundles: Sequence[Bundle], summary: Mapping[str, Any], *, folder: Path | None = None
+) -> str:
     """Return the page of the lifetimes of one agent on one suite, in the order given.
 
-    ``summary`` is what `l2bench.scoring.summarise` returns for the same bundles.
+    ``summary`` is what `l2bench.scoring.summarise` returns for the same bundles. The page links
+    the bundles' videos where it is told the ``folder`` that it will lie in.
+
+    Raises:
+        UsageError: if there are no bundles, or they belong to several suites or agents.
+        Incomplete: if a lifetime has not finished.
+    """
+    return frame.page("page.html", **context(bundles, summary, folder=folder))
+
+
+def context(
+    bundles: Sequence[Bundle], summary: Mapping[str, Any], *, folder: Path | None = None
+) -> dict[str, Any]:
+    """Return what the sections of a report need, as `render` puts them on a page of their own.
 
     Raises:
         UsageError: if there are no bundles, or they belong to several suites or agents.
         Incomplete: if a lifetime has not finished.
     """
     refuse_mixture(bundles)
-    environment = _environment()
-    style = environment.get_template("style.css").render(
-        palette=colours.PALETTE, light=colours.ramp(False), dark=colours.ramp(True)
-    )
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    page = environment.get_template("page.html")
-    context = _context(bundles, summary)
-    return page.render(style=Markup(style), style_hash=digest, **context)
-
-
-@cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("l2bench.report", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_finalise,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"rate": rate, "short": shorten, "name": breakable, "count": count}
-    environment.globals["nothing"] = NOTHING
-    environment.globals["swatch"] = swatch
-    environment.globals["box"] = charts.BOX
-    return environment
-
-
-def breakable(name: str) -> Markup:
-    """Return a task's name, escaped, with places where a line may break."""
-    whole = escape(visible(shorten(name)))
-    return Markup("_<wbr>").join(whole.split("_"))
-
-
-def _finalise(value: Any) -> Any:
-    """Make every text that enters a page visible; what is not there becomes a dash."""
-    if value is None:
-        return NOTHING
-    if isinstance(value, str) and not isinstance(value, Markup):
-        return visible(value)
-    return value
-
-
-def _context(bundles: Sequence[Bundle], summary: Mapping[str, Any]) -> dict[str, Any]:
     lives = Lives.of([bundle.lifetime for bundle in bundles])
     suite = bundles[0].suite
-    learned = len({task for task, _ in lives.visits[0]})
-    visits = max(len(visits) for visits in lives.visits)
     return {
-        "version": l2bench.__version__,
         "agent": shorten(bundles[0].manifest.agent.name),
         "suite": suite,
-        "header": origin.header(bundles, summary),
-        "warnings": origin.warnings(bundles),
-        "summary": sections.sentences(bundles, summary, lives.matrix, learned),
-        "headline": sections.headline_rows(summary),
         "measure": sections.measure_name(suite),
         "measure_note": sections.measure_note(suite),
-        "lives": lives,
-        "visits": visits,
-        "outside": any(not 0 <= value <= 1 for value in _values(lives)),
-        "heat_map": heat_map(lives.matrix) if lives.matrix.measured else None,
-        "curves": [(curve, curve_panel(curve, lives.seeds)) for curve in lives.curves],
-        "courses": [(course, course_panel(course, visits)) for course in lives.courses],
-        "tasks": sections.task_table(lives, summary),
+        **_words(bundles, summary, lives),
+        **_charts(bundles, lives),
+        "tasks": task_table(lives, summary),
         "metrics": sections.metric_tables(summary),
-        "cost": origin.cost(bundles),
         "provenance": origin.provenance(bundles),
         "digests": origin.digests(bundles),
         "rerun": origin.rerun(bundles),
         "imported": origin.imported(bundles),
-        "deviations": bundles[0].manifest.suite.deviations,
+        "videos": _videos(bundles, folder) if folder else [],
+    }
+
+
+def _words(bundles: Sequence[Bundle], summary: Mapping[str, Any], lives: Lives) -> dict[str, Any]:
+    """Return what is said before the charts."""
+    learned = len({task for task, _ in lives.visits[0]})
+    return {
+        "header": origin.header(bundles, summary),
+        "warnings": origin.warnings(bundles),
+        "summary": sections.sentences(bundles, summary, lives.matrix, learned),
+        "counts": sections.counts(bundles, lives),
+        "headline": sections.headline_rows(summary),
+    }
+
+
+def _charts(bundles: Sequence[Bundle], lives: Lives) -> dict[str, Any]:
+    """Return the charts and what their tables hold."""
+    visits = max(len(visits) for visits in lives.visits)
+    whole, against = life(lives), transfer(bundles, lives)
+    return {
+        "lives": lives,
+        "visits": visits,
+        "outside": any(not 0 <= value <= 1 for value in _values(lives)),
+        "heat_map": heat_map(lives.matrix) if lives.matrix.measured else None,
+        "life": whole,
+        "life_chart": life_chart(whole) if whole.measured else None,
+        "checkpoints": any("curve" in b.lifetime.blocks["role"].to_pylist() for b in bundles),
+        "curves": [(curve, curve_panel(curve, lives.seeds)) for curve in lives.curves],
+        "courses": [(course, course_panel(course, visits)) for course in lives.courses],
+        "transfer": against,
+        "besides": [(versus, beside_panel(versus)) for versus in against.tasks],
+        "cost": cost.lifetimes_cost(bundles, against.experts),
+        "blocks_cost": cost.blocks_cost(bundles, lives),
     }
 
 
@@ -115,3 +108,13 @@ def _values(lives: Lives) -> Iterator[float]:
     for curve in lives.curves:
         for cell in curve.cells:
             yield from (point.value for point in cell.points)
+
+
+def _videos(bundles: Sequence[Bundle], folder: Path) -> list[tuple[str, str]]:
+    """Return name and relative address of every video of the bundles."""
+    found = []
+    for bundle in bundles:
+        for path in sorted((bundle.folder / "videos").glob("*.mp4")):
+            address = quote(Path(os.path.relpath(path, folder)).as_posix())
+            found.append((f"seed {bundle.manifest.seed.lifetime}: {shorten(path.name)}", address))
+    return found

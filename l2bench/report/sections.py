@@ -8,7 +8,7 @@ from typing import Any
 
 from l2bench.bundle.reader import Bundle
 from l2bench.report.charts import strip
-from l2bench.report.data import Curve, Lives, Matrix
+from l2bench.report.data import Lives, Matrix
 from l2bench.report.text import (
     count,
     listing,
@@ -17,7 +17,6 @@ from l2bench.report.text import (
     plural,
     rate,
     sentence_list,
-    short_count,
     shorten,
 )
 from l2bench.suite import Suite
@@ -127,6 +126,30 @@ def sentences(
     return f"{first} {text[0].upper()}{text[1:]}."
 
 
+def counts(bundles: Sequence[Bundle], lives: Lives) -> str:
+    """Return over what the page's means are: runs, tasks and episodes, told apart.
+
+    Where an evaluation leaves out tasks, the share that was evaluated is said.
+    """
+    columns = range(len(lives.names))
+    names = {
+        matrix.columns[at]
+        for matrix in lives.alone.values()
+        for row in matrix.rows
+        for at in columns
+        if row.cells[at].points
+    }
+    names |= {curve.task for curve in lives.curves}
+    total = len(lives.names)
+    partial = "" if len(names) in (0, total) else f" (partial {len(names)}/{total})"
+    episodes = sum(bundle.lifetime.episodes.num_rows for bundle in bundles)
+    known = count(episodes) if episodes else "unknown"
+    return (
+        f"n_runs = {len(bundles)}, n_tasks = {len(names)} of {total} evaluated{partial}, "
+        f"n_episodes = {known}"
+    )
+
+
 def _phrase(metric: Metric) -> str:
     name = shorten(metric["name"], 80)
     if metric["low"] is None or metric["high"] is None:
@@ -152,89 +175,6 @@ def _before_and_after(matrix: Matrix, what: str, learned: int) -> str:
     )
 
 
-def task_table(lives: Lives, summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the per-task table: what each task is, how it fared, and its own metrics."""
-    metrics = [m for m in summary["metrics"] if m["scope"] == "task" and m["source"] is None]
-    known = {(m["id"], m["task"]): m for m in metrics}
-    ids = dict.fromkeys(m["id"] for m in metrics if m["mean"] is not None)
-    heads = {m["id"]: m for m in reversed(metrics)}
-    chosen = [
-        {
-            "id": shorten(id),
-            "name": shorten(heads[id]["name"]),
-            "symbol": direction(heads[id])[0],
-            "direction": direction(heads[id])[1],
-        }
-        for id in ids
-    ]
-    suite = lives.lifetimes[0].suite
-    kept = any(curve.kept for curve in lives.curves)
-    rows = [
-        {
-            "task": suite.tasks[at].id,
-            "terms": _terms(suite, at),
-            "kept": _kept(lives.curves, suite.tasks[at].id),
-            **_course(lives, at),
-            "metrics": [_task_value(known.get((id, suite.tasks[at].id))) for id in ids],
-        }
-        for at in lives.order(0)
-    ]
-    terms = {row["terms"] for row in rows}
-    return {
-        "heads": chosen,
-        "rows": rows,
-        "kept": kept,
-        "terms": terms.pop() if len(terms) == 1 else None,
-    }
-
-
-def _terms(suite: Suite, at: int) -> str:
-    """Return what a task is measured by, on which range, and how much of it is learned."""
-    task = suite.tasks[at]
-    low, high = (number(end).removesuffix(".00") for end in task.score_range)
-    measured = f"{shorten(task.measure, 60)} from {low} to {high}"
-    if task.learning is None:
-        return f"{measured}; never learned"
-    return f"{measured}; {count(task.learning.amount)} {task.learning.unit} of learning from " + (
-        task.learning.source
-    )
-
-
-def _kept(curves: Sequence[Curve], task: str) -> str | None:
-    values = [c for curve in curves if curve.task == task for c in curve.kept.values()]
-    if not values:
-        return None
-    ends = [short_count(end) for end in sorted({min(values), max(values)})]
-    return " to ".join(ends)
-
-
-def _course(lives: Lives, task: int) -> dict[str, Any]:
-    """Return a task's performance before learning, right after, and at the end, over lifetimes."""
-    name = lives.names[task]
-    found: dict[str, list[float]] = {"before": [], "after": [], "end": [], "change": []}
-    for matrix in lives.alone.values():
-        column = matrix.columns.index(name)
-        first = matrix.rows[0] if matrix.rows else None
-        early = first.cells[column].mean if first and first.learned is None else None
-        fresh = matrix.after_learning(column).mean
-        last = matrix.rows[-1].cells[column].mean if matrix.rows else None
-        change = last - fresh if last is not None and fresh is not None else None
-        for key, value in (("before", early), ("after", fresh), ("end", last), ("change", change)):
-            found[key] += [value] if value is not None else []
-    return {
-        key: rate(math.fsum(values) / len(values)) if values else None
-        for key, values in found.items()
-    }
-
-
-def _task_value(metric: Metric | None) -> dict[str, Any]:
-    if metric is None:
-        return {"value": None, "reason": "not given by the metric set"}
-    if metric["mean"] is None:
-        return {"value": None, "reason": "; ".join(map(str, metric["undefined_reasons"][:3]))}
-    return {"value": number(metric["mean"]), "reason": "", "spread": spread(metric)}
-
-
 def metric_tables(summary: Mapping[str, Any]) -> dict[str, Any]:
     """Return every value by metric, and what is undefined by metric and reason."""
     total = summary["n_lifetimes"]
@@ -249,7 +189,7 @@ def metric_tables(summary: Mapping[str, Any]) -> dict[str, Any]:
         }
         for metric in known
     ]
-    gaps = _gaps(summary["metrics"], total)
+    gaps = _undefined(summary["metrics"], total)
     heads = {
         metric["id"]: {
             "id": shorten(metric["id"]),
@@ -284,7 +224,7 @@ def _about(metric: Metric) -> str:
     return f"{shorten(metric['source'])} \N{RIGHTWARDS ARROW} {shorten(metric['task'])}"
 
 
-def _gaps(metrics: Iterable[Metric], total: int) -> list[dict[str, Any]]:
+def _undefined(metrics: Iterable[Metric], total: int) -> list[dict[str, Any]]:
     """Return one row per metric and reason, with the tasks or pairs it concerns."""
     groups: dict[tuple[str, str], list[tuple[str, int]]] = {}
     for metric in metrics:

@@ -67,6 +67,11 @@ def number(value: float | None) -> str:
     return f"\N{MINUS SIGN}{text}" if value < 0 else text
 
 
+def signed(value: float | None) -> str:
+    """Return a difference with its sign, two decimals or two digits; a dash for None."""
+    return f"+{number(value)}" if value is not None and value > 0 else number(value)
+
+
 def rate(value: float | None) -> str:
     """Return a performance with exactly two decimals, for columns of them; a dash for None."""
     if value is None:
@@ -101,6 +106,15 @@ def duration(seconds: float) -> str:
     )
     first = next(at for at, (amount, _) in enumerate(parts) if amount)
     return " ".join(f"{amount} {unit}" for amount, unit in parts[first : first + 2] if amount)
+
+
+def byte_size(amount: int) -> str:
+    """Return a size with its unit, thousands at a time: 1500 is 1.5 kB."""
+    for size, unit in ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (1000, "kB")):
+        if amount >= size:
+            value = amount / size
+            return f"{value:.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
+    return f"{amount} B"
 
 
 def ordinal(position: int) -> str:

@@ -145,3 +145,71 @@ def test_a_text_that_is_no_utf8(tmp_path):
     (tmp_path / "m.csv").write_bytes(b"after,a\na,\xff\n")
     with pytest.raises(Unsupported, match=r"m.csv, line 2: not UTF-8"):
         matrix.read(tmp_path / "m.csv", Options())
+
+
+OMEGA = {"R": [[0.8, None, None], [0.6, 0.9, None], [0.4, 0.7, 1.0]], "n": [500, 100, 100]}
+
+
+@pytest.fixture
+def omega(tmp_path) -> Path:
+    """The worked example of Kemker's metrics, as a file."""
+    path = tmp_path / "omega.json"
+    path.write_text(json.dumps({**OMEGA, "tasks": ["a", "b", "c"]}))
+    return path
+
+
+def omegas(output: str) -> dict[str, float | None]:
+    return {m["id"]: m["mean"] for m in json.loads(output)["summary"]["metrics"] if not m["task"]}
+
+
+def test_kemker_with_the_offline_accuracy_on_the_command_line(cli, omega, tmp_path):
+    given = ("--metrics", "kemker", "--setting", "kemker.ideal=0.9")
+    code, output, errors = cli("score", omega, *given, "--json")
+    assert code == 0, errors
+    found = omegas(output)
+    assert found["kemker.omega_base"] == pytest.approx(0.555556, abs=1e-6)
+    assert found["kemker.omega_all"] == pytest.approx(0.654762, abs=1e-6)
+    scorer = json.loads(output)["bundles"][0]["scorer"]
+    assert scorer["metric_sets"][0]["settings"] == {"ideal": 0.9}
+    code, output, errors = cli("report", omega, *given, "-o", tmp_path / "page.html")
+    assert code == 0, errors
+    assert "kemker.omega_base  0.56" in output
+    blank = omegas(cli("score", omega, "--metrics", "kemker", "--json")[1])
+    assert blank["kemker.omega_base"] is None
+    assert blank["kemker.omega_new"] == pytest.approx(0.95)
+
+
+def test_kemker_with_an_expert_as_the_offline_learner(cli, omega, tmp_path):
+    expert = tmp_path / "alone.json"
+    expert.write_text(json.dumps({"R": [[0.9]], "tasks": ["a"]}))
+    code, output, errors = cli("score", omega, "--metrics", "kemker", "--expert", expert, "--json")
+    assert code == 0, errors
+    assert omegas(output)["kemker.omega_base"] == pytest.approx(0.555556, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("kemker", "should be SET.KEY=VALUE"),
+        ("kemker.ideal", "should be SET.KEY=VALUE"),
+        ("ideal=1", "should be SET.KEY=VALUE"),
+        ("kemker.ideal=much", "ideal=much: an accuracy is a fraction"),
+        ("kemker.idea=1", "did you mean 'ideal'"),
+        ("gem.ideal=1", "for metric set 'gem', which is not asked for"),
+    ],
+)
+def test_a_setting_that_does_not_fit_is_refused(cli, omega, text, words):
+    code, _, errors = cli("score", omega, "--metrics", "kemker", "--setting", text)
+    assert code == 2
+    assert words in errors
+    twice = ("--setting", "kemker.ideal=1") * 2
+    assert "is given twice" in cli("score", omega, "--metrics", "kemker", *twice)[2]
+
+
+def test_items_are_counted_for_each_task(tmp_path):
+    lifetime = read(tmp_path, OMEGA).lifetime
+    assert [cells(lifetime)[5, task]["n"] for task in range(3)] == [500, 100, 100]
+    with pytest.raises(Unsupported, match="n has 2 numbers for 3 tasks"):
+        read(tmp_path, {**OMEGA, "n": [1, 2]})
+    with pytest.raises(Unsupported, match="n should be a whole number from 0, is 'x'"):
+        read(tmp_path, {**OMEGA, "n": [1, 2, "x"]})

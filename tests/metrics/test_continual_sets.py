@@ -306,14 +306,14 @@ def test_kemker_worked_example():
 def test_kemker_with_an_offline_learner():
     suite = sessions()
     learners = [alone(suite, 1, constant(value)) for value in (0.8, 1.0)]
-    scores = KemkerMetrics(offline=learners).score(omega(suite))
+    scores = KemkerMetrics(experts=learners).score(omega(suite))
     assert scores.get("kemker.omega_base").value == pytest.approx(0.555556, abs=1e-6)
     assert scores.settings == {"ideal": 0.9}
     blocks = {"kind": "blocks", "blocks": [{"evaluate": "all"}]}
     untrained = lifetime(sessions(every=None, scenario=blocks), constant(1.0))
     another_task = alone(probe_suite(3), 1, constant(1.0))
     for stranger in (untrained, another_task):
-        found = KemkerMetrics(offline=[stranger]).score(omega(suite))
+        found = KemkerMetrics(experts=[stranger]).score(omega(suite))
         assert reason(found, "kemker.omega_base") == (
             "no accuracy of an offline learner on task task-1 was given"
         )
@@ -350,7 +350,35 @@ def test_kemker_without_what_it_needs():
     assert perfect.get("kemker.omega_base").value == pytest.approx(0.5)
     zero = KemkerMetrics(ideal=0).score(omega(sessions()))
     assert reason(zero, "kemker.omega_all") == "the offline accuracy on the base session is 0"
-    with pytest.raises(UsageError, match="choose one"):
-        KemkerMetrics(ideal=0.9, offline=[omega(sessions())])
-    with pytest.raises(UsageError, match="fraction"):
-        KemkerMetrics(ideal=90)
+    for ideal in (90, "high", True):
+        with pytest.raises(UsageError, match="fraction"):
+            KemkerMetrics(ideal=ideal)
+
+
+def test_kemker_takes_the_experts_that_learned_the_first_task():
+    """Experts of other tasks that were evaluated on it as well are not offline learners of it."""
+    suite = sessions()
+    experts = [alone(suite, n, constant(value)) for n, value in ((1, 0.9), (2, 0.3), (3, 0.2))]
+    scores = KemkerMetrics(experts=experts).score(omega(suite))
+    assert scores.settings == {"ideal": 0.9}
+    assert KemkerMetrics(experts=experts[1:]).score(omega(suite)).settings == {"ideal": None}
+    assert KemkerMetrics(ideal=0.6, experts=experts).score(omega(suite)).settings == {"ideal": 0.6}
+
+
+def test_settings_of_metric_sets_are_checked(registry):
+    (found,) = metric_sets(registry, ["kemker"], settings={"kemker": {"ideal": 0.5}})
+    assert found.ideal == 0.5
+    (found,) = metric_sets(registry, ["l2bench/kemker"], settings={"l2bench/kemker": {"ideal": 1}})
+    assert found.ideal == 1
+    for settings, words in (
+        ({"kemker": {"idea": 1}}, "no setting 'idea' .did you mean 'ideal'"),
+        ({"kemker": {"experts": []}}, "no setting 'experts'"),
+        ({"gem": {"x": 1}}, "for metric set 'gem', which is not asked for"),
+        ({"kemker": {"ideal": 2}}, "fraction"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            metric_sets(registry, ["kemker"], settings=settings)
+    with pytest.raises(UsageError, match="missing='maybe' is unknown; choose skip, strict"):
+        metric_sets(registry, ["libero"], settings={"libero": {"missing": "maybe"}})
+    with pytest.raises(UsageError, match="tail=x: at least one"):
+        metric_sets(registry, ["continual_world"], settings={"continual_world": {"tail": "x"}})

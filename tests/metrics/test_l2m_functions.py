@@ -13,12 +13,12 @@ from l2bench.metrics.l2m_preprocess import preprocess, quantile_range, scale, sm
 from l2bench.metrics.l2m_regimes import (
     least_squares_slope,
     measure_regimes,
-    median_slope,
     per_experience,
     recovery_time,
     saturation,
 )
 from l2bench.metrics.l2m_settings import L2METRICS, TEXT
+from l2bench.metrics.theil_sen import median_slope
 
 STORED = json.loads((Path(__file__).parents[1] / "oracle/l2m/functions.json").read_text())
 TOLERANCE = {"rel": 1e-12, "abs": 1e-12}

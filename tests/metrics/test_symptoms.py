@@ -10,9 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from metrics.test_aggregates import by_task, rng
 from metrics.test_sets import SCENARIOS, SETS
-from support import probe_suite
+from support import probe_suite, run_suite
+from test_runner import Stub, stubbed
 
 from l2bench.bundle.lifetime import synthetic
+from l2bench.bundle.reader import find_bundles, read_bundle, refuse_mixture
+from l2bench.errors import UsageError
 from l2bench.metrics import gem, libero
 from l2bench.metrics.aggregates import RunScores, aggregate, probability_of_improvement
 from l2bench.metrics.continual_sets import GemMetrics
@@ -42,6 +45,7 @@ ANSWERS = {
     "MET-20": "test_continual_sets.test_experts_must_have_learned_the_same_task",
     "MET-21": "test_symptoms.test_met_21_scores_say_which_definition_made_them",
     "MET-22": "test_l2m_text.test_several_sources_are_joined_not_lost",
+    "MET-23": "test_symptoms.test_met_23_whether_the_task_is_told_is_part_of_the_suite",
     "MET-24": "test_libero.test_failing_everywhere_is_zero_not_an_error",
     "MET-25": "test_symptoms.test_met_25_forward_transfer_reads_what_the_method_changes",
     "STA-01": "test_symptoms.test_sta_01_the_interval_is_over_runs",
@@ -110,6 +114,29 @@ def test_met_21_scores_say_which_definition_made_them(name):
 
 
 rates = st.integers(0, 20).map(lambda v: v / 20)
+
+
+class NeedsIds(Stub):
+    """An agent with weights of its own for each task."""
+
+    def __init__(self, settings, life):
+        super().__init__(settings, life)
+        if any(task.id is None for task in life.tasks):
+            raise UsageError("this suite hides which task it is; add task to scenario.reveal")
+
+
+def test_met_23_whether_the_task_is_told_is_part_of_the_suite(registry, tmp_path):
+    told = probe_suite(2, every=None)
+    hidden = probe_suite(2, every=None, scenario={"reveal": ["boundaries"]})
+    for name, suite in (("told", told), ("hidden", hidden)):
+        run_suite(registry, suite, "forgetter", tmp_path / name)
+    bundles = [read_bundle(find_bundles(tmp_path / name)[0]) for name in ("told", "hidden")]
+    with pytest.raises(UsageError, match="another suite"):
+        refuse_mixture(bundles)
+    with pytest.raises(UsageError, match=r"add task to scenario\.reveal"):
+        run_suite(stubbed(NeedsIds), hidden, "stub", tmp_path / "refused")
+    assert not (tmp_path / "refused").exists()
+    run_suite(stubbed(NeedsIds), told, "stub", tmp_path / "run")
 
 
 @given(st.integers(1, 2), rates, rates)

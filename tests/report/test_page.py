@@ -11,20 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from report.pages import HOSTILE
 
 from l2bench.errors import UsageError
+from l2bench.report.frame import environment
 from l2bench.report.page import render
 
-HOSTILE = (
-    "<script>alert(1)</script>",
-    '"><img src=x onerror=alert(1)>',
-    "javascript:alert(1)",
-    "' onmouseover='alert(1)",
-    "</style></title></pre><b>",
-    "{{ 7 * 7 }}{% raw %}",
-    "abc\u202egnp.\u2066exe\u0000\x1b[31m\ud800",
-    "x" * 10_000,
-)
+SORT = environment().get_template("sort.js").render()
 
 
 @pytest.fixture(
@@ -98,28 +91,37 @@ def test_tags_balance_and_ids_are_unique(page, root):
     assert not re.search(r"\{[{%#]|[}%#]\}", page)
 
 
-def test_nothing_is_loaded_and_nothing_runs(page, root):
+def test_nothing_is_loaded_and_nothing_runs_but_the_sorting_of_tables(page, root):
     tags = {node.tag for node in root.all()}
-    assert not tags & {"script", "link", "img", "iframe", "object", "embed", "form", "base", "use"}
+    assert [node.text for node in root.all("script")] == [SORT]
+    assert not tags & {"link", "img", "iframe", "object", "embed", "form", "base", "use"}
     for node in root.all():
         assert not {"src", "srcset", "style", "xlink:href", "action"} & node.attributes.keys()
         assert not [name for name in node.attributes if name.startswith("on")]
         assert (node.get("href") or "#").startswith("#")
-    assert set(re.findall(r"url\([^)]*\)", page)) <= {"url(#hatch)"}
+    assert set(re.findall(r"url\([^)]*\)", page)) <= {"url(#hatch)", "url(#gain)", "url(#loss)"}
     assert "@import" not in page
     assert "http" not in page.replace("http-equiv", "")
 
 
 def test_the_policy_admits_this_style_and_nothing_else(page, root):
     (policy,) = root.all("meta", http_equiv="Content-Security-Policy")
-    (style,) = root.all("style")
-    digest = base64.b64encode(hashlib.sha256(style.text.encode()).digest()).decode()
+    style, script = (digest(root.all(tag)[0].text) for tag in ("style", "script"))
     assert policy.get("content").split("; ") == [
         "default-src 'none'",
-        f"style-src 'sha256-{digest}'",
+        f"style-src 'sha256-{style}'",
+        f"script-src 'sha256-{script}'",
         "base-uri 'none'",
         "form-action 'none'",
     ]
+
+
+def digest(text):
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def test_the_script_is_small(root):
+    assert len(root.all("script")[0].text.encode()) <= 5 * 1024
 
 
 def test_headings_are_in_order(page, root):
@@ -206,7 +208,8 @@ def test_hostile_texts_are_shown_and_do_nothing(make):
         page.encode()
         tags = {node.tag for node in root.all()}
         assert tags >= {"html", "table", "svg"}
-        assert not {"script", "img"} & tags
+        assert [node.text for node in root.all("script")] == [SORT]
+        assert "img" not in tags
         for node in root.all():
             assert not [name for name in node.attributes if name.startswith("on")]
             assert (node.get("href") or "#").startswith("#")

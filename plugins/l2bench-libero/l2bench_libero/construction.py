@@ -61,7 +61,9 @@ def _kept(domain: Any, *, visible: bool) -> Any:
             model, gripper = self.sim.model._model, self.robots[0].gripper
             model.body_pos[:], model.body_quat[:] = self._unplaced
             gripper.current_action = np.zeros(gripper.dof)
-            # In MuJoCo 3.3 this evaluation, part of a hard reset, is remembered by the solver.
+            # In MuJoCo 3.3 these evaluations, of a hard reset and of the making of its renderer,
+            # are remembered by the solver.
+            self.sim.forward()
             self.sim.forward()
 
     # LIBERO compares the name of the class with the task definition.

@@ -3,88 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from l2bench.environment import Demonstrations, Environment, Progress, Spaces, TaskInfo, silent
-from l2bench.errors import Unsupported, UsageError, choices, nearest
+from l2bench.errors import Unsupported, UsageError
 from l2bench.suite import Task
-from l2bench_libero import experts, hdf5, installation, rendering
+from l2bench_libero import (
+    cache,
+    canaries,
+    devices,
+    engines,
+    experts,
+    installation,
+    layout,
+    rendering,
+)
 from l2bench_libero import tasks as catalogue
-from l2bench_libero.demonstrations import NOISE, Recipe, collect
-from l2bench_libero.observation import action_space, check_observation, observation_space
+from l2bench_libero.demonstrations import Recipe, collect
+from l2bench_libero.hdf5 import Request
+from l2bench_libero.observation import action_space, observation_space
+from l2bench_libero.settings import PROTOCOLS, Settings
 from l2bench_libero.simulator import LiberoEnv
 
-#: LIBERO ends every episode after 600 steps.
-HORIZON = 600
-SOURCES = ("scripted", "official")
 #: Measured: 6 ms a step in libero_object, 13 ms in libero_spatial; with images on a CPU: 300 ms.
 STEP_SECONDS, PIXEL_STEP_SECONDS = 0.01, 0.3
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a suite may say in ``settings`` of a LIBERO task.
-
-    ``observation``: ``state``, ``pixels`` or ``both``. ``settle_steps``: idle steps after a reset,
-    outside the horizon (None: 10 in libero_10, 5 elsewhere). ``demonstrations``: ``scripted``
-    (made by the expert) or ``official`` (downloaded files); ``count``, ``demonstration_seed``,
-    ``noise`` and ``expert`` shape the scripted ones, ``count`` and ``pairing`` the official ones.
-    """
-
-    observation: str = "state"
-    image_size: int = 128
-    settle_steps: int | None = None
-    demonstrations: str = "scripted"
-    count: int = 50
-    demonstration_seed: int = 0
-    noise: float = NOISE
-    expert: str = "memoryless"
-    pairing: str | None = None
-
-    @classmethod
-    def of(cls, task: Task) -> Settings:
-        """Return the settings of a task.
-
-        Raises:
-            UsageError: an unknown key or value, with the nearest one.
-        """
-        known = {field.name for field in fields(cls)}
-        for key in task.settings:
-            if key not in known:
-                raise UsageError(
-                    f"task '{task.id}': LIBERO has no setting {key!r}{nearest(key, known)}; "
-                    f"it has {choices(known)}"
-                )
-        settings = cls(**task.settings)
-        check_observation(settings.observation)
-        for value, allowed in (
-            (settings.demonstrations, SOURCES),
-            (settings.expert, tuple(experts.EXPERTS)),
-            (settings.pairing or hdf5.PAIRINGS[0], hdf5.PAIRINGS),
-        ):
-            if value not in allowed:
-                raise UsageError(
-                    f"task '{task.id}': {value!r} is none of {', '.join(allowed)}"
-                    f"{nearest(str(value), allowed)}"
-                )
-        for name, least in (("image_size", 1), ("count", 1), ("demonstration_seed", 0)):
-            _check_whole(task, name, getattr(settings, name), least)
-        if not (isinstance(settings.noise, int | float) and settings.noise >= 0):
-            raise UsageError(
-                f"task '{task.id}': noise must be a number from 0 up, not {settings.noise!r}"
-            )
-        if settings.settle_steps is not None:
-            _check_whole(task, "settle_steps", settings.settle_steps, 0)
-        return settings
-
-
-def _check_whole(task: Task, name: str, value: Any, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise UsageError(
-            f"task '{task.id}': {name} must be a whole number from {least} up, not {value!r}"
-        )
+#: Mean length of a demonstration: official (libero_10: 138,090 pairs in 500) and scripted.
+OFFICIAL_STEPS: Mapping[str, float] = {"libero_10": 276.18}
+SCRIPTED_STEPS: Mapping[str, float] = {
+    "libero_object": 100, "libero_spatial": 100, "libero_10": 165,
+}  # fmt: skip
+#: Where demonstrations are kept below the data folder.
+FOLDER = "libero"
 
 
 class LiberoSuite(Environment):
@@ -94,6 +45,11 @@ class LiberoSuite(Environment):
 
     def __init__(self) -> None:
         self._renderer: str | None = None
+        self._asked: str | None = None
+        self._engine: str | None = None
+        self._egl: int | str | None = None
+        self._wish = devices.Wish()
+        self._place: Mapping[str, str] = {}
 
     def tasks(self) -> Mapping[str, TaskInfo]:
         """Return the tasks in the order of the upstream benchmark; needs no simulator."""
@@ -101,61 +57,108 @@ class LiberoSuite(Environment):
             task.name: TaskInfo(
                 sources=frozenset({"demonstrations", "interaction"}),
                 language=task.instruction,
-                horizon=HORIZON,
+                horizon=PROTOCOLS["libero"].horizons[task.suite],
                 initial_states=catalogue.INITIAL_STATES,
                 step_seconds=STEP_SECONDS,
             )
             for task in catalogue.tasks(self.suite)
         }
 
+    def info(self, task: Task, listed: TaskInfo) -> TaskInfo:
+        """Return the instruction of the task's variant and the horizon of its protocol."""
+        settings, found = self._checked(task)
+        horizon = settings.resolved(found.suite).horizons[found.suite]
+        return replace(listed, language=found.instruction, horizon=horizon)
+
     def make(self, task: Task) -> LiberoEnv:
         """Return a live environment; its simulator is built at first use or by ``build``."""
-        settings = self._checked(task)
-        return LiberoEnv(
+        settings, found = self._checked(task)
+        protocol = settings.resolved(found.suite)
+        return engines.ENGINES[self._chosen()](
             self.suite,
-            task.task,
+            found,
             settings.observation,
-            settle_steps=self._settle_steps(settings),
-            image_size=settings.image_size,
+            settle_steps=protocol.settle_steps,
+            settle_action=protocol.settle_action,
+            image_size=protocol.image_size,
+            orientation=protocol.orientation,
+            proprio=protocol.proprio,
+            horizon=None if task.horizon else protocol.horizons[found.suite],
+            guard=canaries.check if settings.canaries == "check" else None,
         )
 
     def spaces(self, task: Task) -> Spaces:
         """Return the spaces of the task without a simulator."""
-        settings = Settings.of(task)
-        space = observation_space(settings.observation, settings.image_size)
+        settings, found = self._checked(task)
+        protocol = settings.resolved(found.suite)
+        space = observation_space(settings.observation, protocol.image_size, protocol.proprio)
         return Spaces(space, action_space())
 
     def demonstrations(self, task: Task, data: Path, progress: Progress = silent) -> Demonstrations:
-        """Return the demonstrations of the task.
+        """Return the demonstrations of the task, as arrays mapped from ``<data>/libero/cache``.
 
         Official files are read from ``<data>/libero/<suite>/<task>_demo.hdf5``; scripted ones are
         made once and kept below ``<data>/libero/scripted``.
         """
-        settings = self._checked(task)
-        found = catalogue.find(self.suite, task.task)
-        folder = data / "libero"
+        settings, found = self._checked(task)
+        protocol = settings.resolved(found.suite)
+        folder = data / FOLDER
         if settings.demonstrations == "official":
-            path = folder / found.suite / f"{found.name}_demo.hdf5"
-            if not path.is_file():
-                raise Unsupported(
-                    f"task '{task.id}': no official demonstrations at {path}; download the LIBERO "
-                    f"dataset of {found.suite} into {folder}, or set demonstrations: scripted"
-                )
+            path = self._official(task, found, data)
         else:
-            recipe = self._recipe(settings, found)
-            path = collect(recipe, folder / "scripted", progress)
-        return hdf5.read(path, settings.observation, pairing=settings.pairing, count=settings.count)
+            path = collect(self._recipe(settings, found), folder / "scripted", progress)
+        request = Request(
+            settings.observation,
+            pairing=settings.pairing,
+            count=settings.count,
+            orientation=protocol.orientation,
+            stored=settings.stored_orientation,
+            proprio=protocol.proprio,
+            image_size=protocol.image_size,
+        )
+        return cache.demonstrations(path, request, folder / "cache", found.initial_states())
+
+    def check_data(self, task: Task, data: Path) -> None:
+        """Refuse before a run: official demonstrations missing, cut short or wrongly oriented."""
+        settings, found = self._checked(task)
+        learns = task.learning is not None and task.learning.source == "demonstrations"
+        if learns and settings.demonstrations == "official":
+            path = self._official(task, found, data)
+            problem = layout.manifest_problem(path) or layout.glance(
+                path, settings.stored_orientation
+            )
+            if problem:
+                raise Unsupported(f"task '{task.id}': {problem}")
+
+    def _official(self, task: Task, found: catalogue.Task, data: Path) -> Path:
+        path = data / FOLDER / found.suite / f"{found.name}_demo.hdf5"
+        if not path.is_file():
+            raise Unsupported(
+                f"task '{task.id}': no official demonstrations at {path}; run: l2bench libero "
+                f"fetch {found.suite} -o {data}"
+            )
+        return path
 
     def check(self, task: Task) -> None:
         """Refuse early: a missing or other simulator, no working renderer, no expert."""
-        settings = self._checked(task)
+        settings, found = self._checked(task)
         self.diagnose()
+        self._chosen()
+        found.definition()
         if settings.observation != "state":
             self._renderer = rendering.backend()
+            self._place = rendering.place(self._renderer)
         learns = task.learning is not None and task.learning.source == "demonstrations"
         if learns and settings.demonstrations == "scripted":
-            experts.check_supported(catalogue.find(self.suite, task.task))
-        if learns and settings.demonstrations == "official" and settings.observation != "pixels":
+            experts.check_supported(found)
+        if not (learns and settings.demonstrations == "official"):
+            return
+        if found.variant not in experts.SAME_WORLD:
+            raise UsageError(
+                f"task '{task.id}': there are no official demonstrations of the variant "
+                f"{found.variant!r}; evaluate it only, or leave out variant"
+            )
+        if settings.observation != "pixels":
             raise UsageError(
                 f"task '{task.id}': official demonstrations hold no compact state; set "
                 "observation: pixels, or demonstrations: scripted"
@@ -164,6 +167,40 @@ class LiberoSuite(Environment):
     def step_seconds(self, task: Task) -> float:
         """Return the measured cost of a step on a CPU core, images rendered there included."""
         return STEP_SECONDS if Settings.of(task).observation == "state" else PIXEL_STEP_SECONDS
+
+    def pairs(self, task: Task) -> int | None:
+        """Return about how many pairs the task has, from the mean length in its suite."""
+        settings, found = self._checked(task)
+        official = settings.demonstrations == "official"
+        each = (OFFICIAL_STEPS if official else SCRIPTED_STEPS).get(found.suite)
+        if each is None:
+            return None
+        shifted = settings.pairing == "shifted" or (official and settings.pairing is None)
+        return round(settings.count * (each - shifted))
+
+    def forks(self, task: Task) -> bool:
+        """Return whether nothing is rendered: OpenGL does not survive a fork."""
+        return Settings.of(task).observation == "state"
+
+    def configure(self, options: Mapping[str, Any]) -> None:
+        """Take over ``engine`` (``lean``, or ``reference``, LIBERO's own) and ``egl_device``."""
+        self._asked, self._engine = engines.asked(options), None
+        self._egl = devices.asked(options)
+        self._wish = replace(self._wish, egl=self._egl)
+
+    def assign(self, device: str, worker: int | None) -> None:
+        """Render beside the agent, or where ``egl_device`` says."""
+        self._wish = devices.Wish(device, self._egl)
+        devices.work(worker)
+
+    def conduct(self) -> Mapping[str, str]:
+        """Return the engine that plays the episodes, and the numbers of the GPU that renders."""
+        return {"engine": self._chosen(), **self._place}
+
+    def _chosen(self) -> str:
+        if self._engine is None:
+            self._engine = engines.choose(self._asked)
+        return self._engine
 
     def diagnose(self) -> None:
         """Refuse if LIBERO or MuJoCo is missing or of another version."""
@@ -178,14 +215,11 @@ class LiberoSuite(Environment):
         found = installation.provenance() | {"renderer": self._renderer}
         return {name: version for name, version in found.items() if version}
 
-    def _checked(self, task: Task) -> Settings:
-        catalogue.find(self.suite, task.task)
-        return Settings.of(task)
-
-    def _settle_steps(self, settings: Settings) -> int:
-        if settings.settle_steps is not None:
-            return settings.settle_steps
-        return experts.settle_steps(catalogue.suite_name(self.suite))
+    def _checked(self, task: Task) -> tuple[Settings, catalogue.Task]:
+        settings = Settings.of(task)
+        if settings.observation != "state":
+            devices.wish(self._wish)
+        return settings, catalogue.find(self.suite, task.task, task.variant)
 
     @staticmethod
     def _recipe(settings: Settings, task: catalogue.Task) -> Recipe:
@@ -195,7 +229,7 @@ class LiberoSuite(Environment):
             count=settings.count,
             seed=settings.demonstration_seed,
             pixels=settings.observation != "state",
-            image_size=settings.image_size,
+            image_size=settings.resolved(task.suite).image_size,
             expert=settings.expert,
             noise=settings.noise,
         )

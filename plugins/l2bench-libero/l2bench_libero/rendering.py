@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from l2bench.errors import Unsupported, UsageError
+from l2bench_libero import devices
 from l2bench_libero.installation import quiet_environment
 
 BACKENDS = ("egl", "osmesa")
@@ -32,11 +33,16 @@ os._exit(0)  # without the destructors, which may fail in their own ways
 
 
 @functools.cache
-def probe(backend: str) -> str:
-    """Try a backend in a child process; return "" if it works, else its error."""
-    hidden = ("PYOPENGL_PLATFORM", "MUJOCO_GL")
+def probe(backend: str, device: int | None = None) -> str:
+    """Try a backend in a child process; return "" if it works, else its error.
+
+    ``device`` is the EGL device to try; without it the first one that works will do.
+    """
+    hidden = ("PYOPENGL_PLATFORM", "MUJOCO_GL", devices.VARIABLE)
     variables = {name: value for name, value in os.environ.items() if name not in hidden}
     variables["MUJOCO_GL"] = "disable"
+    if device is not None:
+        variables[devices.VARIABLE] = str(device)
     command = [sys.executable, "-c", _PROBE.format(backend=backend)]
     try:
         child = subprocess.run(
@@ -81,7 +87,29 @@ def backend() -> str:
     )
 
 
+def place(backend: str) -> dict[str, str]:
+    """Return where images will be rendered, for the record: EGL's and CUDA's numbers of the device.
+
+    Raises:
+        UsageError: there is no such device, or it was asked for and EGL does not render.
+        Unsupported: the device cannot render.
+    """
+    if backend != "egl":
+        devices.check_unused(backend)
+        return {}
+    found = devices.record()
+    for device in devices.assigned() if len(devices.query()) > 1 else ():
+        if failure := probe(backend, device.egl):
+            raise Unsupported(
+                f"{device} cannot render here ({failure}); set execution.environments.libero."
+                f"egl_device to another of {', '.join(map(str, devices.query()))}"
+            )
+    return found
+
+
 def _context(name: str, width: int, height: int) -> Any:
+    if name == "egl":
+        devices.take()
     platform = os.environ.pop("PYOPENGL_PLATFORM", None)
     try:
         with quiet_environment():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gymnasium
@@ -15,7 +15,7 @@ from l2bench.seeding import isolated
 from l2bench_libero import construction
 from l2bench_libero import observation as obs
 from l2bench_libero.rendering import Renderer
-from l2bench_libero.stepping import LeanStep, PackageStep
+from l2bench_libero.stepping import LeanStep, Step
 from l2bench_libero.tasks import Task, find
 
 Array = NDArray[np.float64]
@@ -34,25 +34,36 @@ class LiberoEnv(gymnasium.Env[Observation, NDArray[Any]]):
     Reward 1 and ``terminated`` on success, as the task's own predicate says; ``info["success"]``
     is that predicate. ``truncated`` at the horizon if there is one. The simulator is built at
     first use or by :meth:`build`, and nothing of OpenGL is loaded unless images are observed.
+    ``settle_steps`` idle steps with ``settle_action`` follow a reset; ``orientation`` and
+    ``proprio`` say how the world is shown (see :mod:`l2bench_libero.observation`). ``guard`` is
+    called with the environment before its first episode and may refuse it.
     """
 
     def __init__(
         self,
         suite: str,
-        task: int | str,
+        task: int | str | Task,
         observation: str = "state",
         *,
         settle_steps: int = 5,
         image_size: int = 128,
         horizon: int | None = None,
+        settle_action: Sequence[float] = (0.0,) * 7,
+        orientation: str = "none",
+        proprio: str = "full",
+        guard: Callable[[LiberoEnv], None] | None = None,
     ) -> None:
-        self.task: Task = find(suite, task)
+        self.task = task if isinstance(task, Task) else find(suite, task)
         self.observation = obs.check_observation(observation)
         self.settle_steps = settle_steps
         self.image_size = image_size
         self.horizon = horizon
+        self.settle_action = np.asarray(settle_action, dtype=np.float64)
+        self.orientation = orientation
+        self.proprio = proprio
+        self._guard = guard
         self.observation_space: gymnasium.spaces.Dict = obs.observation_space(  # type: ignore[assignment]
-            observation, image_size
+            observation, image_size, proprio
         )
         self.action_space = obs.action_space()
         self.metadata = {"render_modes": ["rgb_array"], "render_fps": 20}
@@ -80,7 +91,7 @@ class LiberoEnv(gymnasium.Env[Observation, NDArray[Any]]):
         self._inner = env
         self._model, self._data = env.sim.model._model, env.sim.data._data
         self._find_references()
-        self._stepper: LeanStep | PackageStep = LeanStep(self._inner)
+        self._stepper: Step = LeanStep(self._inner)
 
     def _find_references(self) -> None:
         env, robot = self._inner, self._inner.robots[0]
@@ -117,13 +128,16 @@ class LiberoEnv(gymnasium.Env[Observation, NDArray[Any]]):
         super().reset(seed=seed)
         state = self._chosen_state(options or {})
         self.build()
+        if self._guard is not None:
+            self._guard(self)
+            self._guard = None
         with isolated(int(self.np_random.integers(2**32))):
             self._soft_reset()
         if state is None:
             state = self._fresh_state()
         self.set_state(state)
         for left in reversed(range(self.settle_steps)):
-            self._stepper.advance(np.zeros(7), None if left else self._take)
+            self._stepper.advance(self.settle_action, None if left else self._take)
             self._finish_step()
         if not self.settle_steps:
             self._take()
@@ -173,7 +187,7 @@ class LiberoEnv(gymnasium.Env[Observation, NDArray[Any]]):
 
     @property
     def images(self) -> Mapping[str, NDArray[np.uint8]]:
-        """The images of the last observation by key; none with state observations."""
+        """The images of the last observation as rendered, by key; none with state observations."""
         return self._images
 
     @property
@@ -214,6 +228,26 @@ class LiberoEnv(gymnasium.Env[Observation, NDArray[Any]]):
         half = np.einsum("nij,nj->ni", np.abs(frames), local[:, 3:])
         origin = data.xpos[body]
         return (centre - half).min(axis=0) - origin, (centre + half).max(axis=0) - origin
+
+    def settled(self, seed: int, steps: int) -> dict[str, tuple[Array, Array]]:
+        """Return where each object and fixture rests some idle steps after evaluation state 0.
+
+        By name: position (3,) and axes (3, 3) in the world. Nothing is rendered; reset afterwards.
+        """
+        self.build()
+        with isolated(seed):
+            self._soft_reset()
+        state = self._chosen_state({"initial_state": 0})
+        assert state is not None
+        self.set_state(state)
+        for _ in range(steps):
+            self._stepper.advance(np.zeros(7), None)
+            self._finish_step()
+        bodies = {name: int(number) for name, number in self._inner.obj_body_id.items()}
+        return {
+            name: (np.array(self._data.xpos[i]), np.array(self._data.xmat[i]).reshape(3, 3))
+            for name, i in bodies.items()
+        }
 
     # -- inside -----------------------------------------------------------------------------
 
@@ -273,6 +307,11 @@ class LiberoEnv(gymnasium.Env[Observation, NDArray[Any]]):
         return success
 
     def _take(self) -> None:
+        self._snapshot = self._world()
+        if self.observation != "state":
+            self._images = {key: self._camera(name) for key, name in obs.CAMERAS.items()}
+
+    def _world(self) -> obs.Snapshot:
         data = self._data
         positions = {
             name: np.array(data.site_xpos[number] if site else data.xpos[number])
@@ -280,7 +319,7 @@ class LiberoEnv(gymnasium.Env[Observation, NDArray[Any]]):
         }
         many = len(self._predicates) > 1
         satisfied = tuple(many and self._satisfied(p) for p in self._predicates)
-        self._snapshot = obs.Snapshot(
+        return obs.Snapshot(
             eef=np.array(data.site_xpos[self._eef]),
             hand_quaternion=np.array(data.xquat[self._hand][[1, 2, 3, 0]]),
             joints=np.array(data.qpos[self._arm]),
@@ -289,8 +328,6 @@ class LiberoEnv(gymnasium.Env[Observation, NDArray[Any]]):
             positions=positions,
             satisfied=satisfied,
         )
-        if self.observation != "state":
-            self._images = {key: self._camera(name) for key, name in obs.CAMERAS.items()}
 
     def _satisfied(self, predicate: list[str]) -> bool:
         return bool(self._inner._eval_predicate(predicate))
@@ -305,6 +342,7 @@ class LiberoEnv(gymnasium.Env[Observation, NDArray[Any]]):
         if self.observation != "pixels":
             result["state"] = obs.compact_state(self.snapshot, self.goals)
         if self.observation != "state":
-            result["proprio"] = obs.proprio(obs.proprio_parts(self.snapshot))
-            result.update(self._images)
+            result["proprio"] = obs.proprio(obs.proprio_parts(self.snapshot), self.proprio)
+            for key, image in self._images.items():
+                result[key] = obs.turn(image, self.orientation)
         return result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,8 @@ class Task:
 
     ``instruction`` is the sentence of the task definition. ``prompt`` is the one that the
     upstream benchmark derives from the file name, with which most published policies were
-    trained; the two differ in half of the suites.
+    trained; the two differ in half of the suites. ``variant`` names a perturbed form of the task
+    (see :func:`variants`), with its own definition, instruction and evaluation states.
     """
 
     suite: str
@@ -34,15 +35,31 @@ class Task:
     name: str
     instruction: str
     prompt: str
+    variant: str | None = None
 
     @property
     def id(self) -> str:
-        """The stable name ``suite/name``."""
-        return f"{self.suite}/{self.name}"
+        """The stable name ``suite/name``, followed by ``@variant`` if there is one."""
+        return f"{self.suite}/{self.name}" + (f"@{self.variant}" if self.variant else "")
+
+    @property
+    def folder(self) -> str:
+        """The folder of its files in the package."""
+        return f"{self.suite}_{self.variant}" if self.variant else self.suite
 
     def definition(self) -> Path:
-        """Return the path of the task definition (BDDL)."""
-        return installation.root() / "bddl_files" / self.suite / f"{self.name}.bddl"
+        """Return the path of the task definition (BDDL).
+
+        Raises:
+            Unsupported: the package lacks it.
+        """
+        path = installation.root() / "bddl_files" / self.folder / f"{self.name}.bddl"
+        if not path.is_file():
+            raise Unsupported(
+                f"the task definition of {self.id} is missing: no file {path}; "
+                f"run: {installation.INSTALL} --force-reinstall"
+            )
+        return path
 
     def initial_states(self) -> NDArray[np.float64]:
         """Return the evaluation states, one row each: time, positions, velocities.
@@ -50,7 +67,7 @@ class Task:
         Raises:
             Unsupported: the file is missing or unreadable.
         """
-        folder = installation.root() / "init_files" / self.suite
+        folder = installation.root() / "init_files" / self.folder
         path = folder / f"{self.name}.pruned_init.npz"
         try:
             with np.load(path, allow_pickle=False) as file:
@@ -78,6 +95,41 @@ def _catalogue() -> tuple[dict[str, tuple[Task, ...]], tuple[tuple[int, ...], ..
     return suites, tuple(tuple(order) for order in data["orders"])
 
 
+@functools.cache
+def _variants() -> dict[str, dict[str, list[str] | None]]:
+    text = files("l2bench_libero").joinpath("variants.json").read_text(encoding="utf-8")
+    data: dict[str, dict[str, list[str] | None]] = json.loads(text)
+    return data
+
+
+def variants(suite: str) -> tuple[str, ...]:
+    """Return the perturbed forms in which all tasks of a suite exist, by their upstream names.
+
+    They come from LIBERO-PRO: ``lan`` (reworded instructions), ``object`` (other looks and sizes),
+    ``swap`` (objects change places), ``task`` (another goal in the same scene), and ``temp_x0.1``
+    and so on in libero_object (placements moved).
+    """
+    return tuple(_variants().get(suite_name(suite), {}))
+
+
+def _varied(task: Task, variant: str) -> Task:
+    """Return a variant of a task.
+
+    Raises:
+        UsageError: the suite does not have it.
+    """
+    known = _variants().get(task.suite, {})
+    if variant not in known:
+        raise UsageError(
+            f"{task.suite} has no variant {variant!r}{nearest(variant, known)}; "
+            f"there are {choices(known, 20)}"
+        )
+    sentences = known[variant]
+    sentence = sentences[task.index] if sentences else task.instruction
+    prompt = sentence if sentences else task.prompt
+    return replace(task, variant=variant, instruction=sentence, prompt=prompt)
+
+
 def suite_name(asked: str) -> str:
     """Return the name of a suite; ``libero_long`` is ``libero_10``.
 
@@ -98,12 +150,17 @@ def tasks(suite: str) -> tuple[Task, ...]:
     return _catalogue()[0][suite_name(suite)]
 
 
-def find(suite: str, task: int | str) -> Task:
-    """Return a task by its position, its name, or ``suite/name``.
+def find(suite: str, task: int | str, variant: str | None = None) -> Task:
+    """Return a task by its position, its name, or ``suite/name``; a variant of it if one is named.
 
     Raises:
-        UsageError: there is no such suite or task.
+        UsageError: there is no such suite, task or variant.
     """
+    found = _find(suite, task)
+    return _varied(found, variant) if variant is not None else found
+
+
+def _find(suite: str, task: int | str) -> Task:
     known = tasks(suite)
     if isinstance(task, int):
         if 0 <= task < len(known):

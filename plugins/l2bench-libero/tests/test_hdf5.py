@@ -138,6 +138,54 @@ def test_wrong_and_missing_counts_are_named(official):
         hdf5.read(official)
 
 
+@pytest.mark.parametrize(
+    ("attributes", "stored", "words"),
+    [
+        ({}, "none", None),
+        ({"macros_image_convention": "opencv"}, "flipud", None),
+        ({"macros_image_convention": "opencv"}, "none", "expected orientation 'none', found 'flip"),
+        ({"image_orientation": "rot180"}, "rot180", None),
+        ({"image_orientation": "rot180"}, "none", "(set stored_orientation: rot180 if the file"),
+        (
+            {"image_orientation": "upside"},
+            "none",
+            "expected one of none, flipud, fliplr, rot180, f",
+        ),
+        ({"macros_image_convention": None}, "none", "expected 'opengl' or 'opencv', found nothing"),
+        ({"macros_image_convention": None}, "rot180", None),
+        ({"macros_image_convention": "vulkan"}, "none", "'opengl' or 'opencv', found 'vulkan'"),
+    ],
+)
+def test_images_of_another_orientation_are_named(official, attributes, stored, words):
+    with h5py.File(official, "r+") as file:
+        for name, value in attributes.items():
+            if value is None:
+                del file["data"].attrs[name]
+            else:
+                file["data"].attrs[name] = value
+    found = hdf5.problems(official, "pixels", stored)
+    assert len(found) == (words is not None)
+    if words:
+        assert words in found[0]
+        with pytest.raises(Unsupported, match=re.escape(words)):
+            hdf5.read(official, stored=stored)
+
+
+def test_images_are_turned_as_asked(official):
+    with h5py.File(official, "r+") as file:
+        for name in ("demo_0", "demo_1"):
+            file[f"data/{name}/obs/agentview_rgb"][:, 0, 0] = 255
+    plain, turned = (
+        hdf5.read(official, orientation=o).observations["agentview_rgb"] for o in ("none", "rot180")
+    )
+    assert (plain[:, 0, 0] == 255).all()
+    assert (turned[:, 3, 3] == 255).all()
+    assert np.array_equal(plain[:, ::-1, ::-1], turned)
+    data = hdf5.read(official, orientation="rot180", proprio="hand")
+    assert data.observations["proprio"].shape == (7, 8)
+    assert data.origin["orientation"] == "rot180"
+
+
 def test_a_dataset_in_place_of_a_demonstration(official):
     with h5py.File(official, "r+") as file:
         replace(file, "/data/demo_1", np.zeros(3))

@@ -69,6 +69,54 @@ def test_proprio_joins_joints_gripper_and_hand_also_for_many_rows():
     assert (many == one).all()
 
 
+def corners(*values):
+    """Return a 4x4 image whose corners, row by row, have these values."""
+    image = np.zeros((4, 4, 3), np.uint8)
+    image[[0, 0, 3, 3], [0, 3, 0, 3]] = np.array(values)[:, None]
+    return image
+
+
+@pytest.mark.parametrize(
+    ("orientation", "expected"),
+    [
+        ("none", (1, 2, 3, 4)),
+        ("flipud", (3, 4, 1, 2)),
+        ("fliplr", (2, 1, 4, 3)),
+        ("rot180", (4, 3, 2, 1)),
+    ],
+)
+def test_orientations_by_their_corners(orientation, expected):
+    turned = obs.turn(corners(1, 2, 3, 4), orientation)
+    assert np.array_equal(turned, corners(*expected))
+    assert turned.flags.c_contiguous
+    film = obs.turn(np.stack([corners(1, 2, 3, 4)] * 3), orientation)
+    assert np.array_equal(film, np.stack([corners(*expected)] * 3))
+
+
+def test_orientations_combine_as_if_one_came_after_the_other():
+    image = corners(1, 2, 3, 4)
+    seen = {obs.turn(image, o).tobytes() for o in obs.ORIENTATIONS}
+    assert len(seen) == 4
+    for first in obs.ORIENTATIONS:
+        for second in obs.ORIENTATIONS:
+            both = obs.turn(obs.turn(image, first), second)
+            assert np.array_equal(both, obs.turn(image, obs.combined(first, second)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("full", [0, 1, 2, 3, 4, 5, 6, 0.04, -0.03, 1, 2, 3, 0, 0, 0]),
+        ("joints", [0.04, -0.03, 0, 1, 2, 3, 4, 5, 6]),
+        ("hand", [1, 2, 3, 0, 0, 0, 0.04, -0.03]),
+    ],
+)
+def test_proprio_in_the_order_that_a_protocol_has(kind, expected):
+    found = obs.proprio(obs.proprio_parts(snapshot()), kind)
+    assert np.allclose(found, expected)
+    assert obs.observation_space("pixels", 8, kind)["proprio"].shape == found.shape
+
+
 def test_spaces():
     state = obs.observation_space("state")
     assert list(state) == ["state"]

@@ -47,6 +47,28 @@ def test_instructions_are_those_of_the_task_definitions(suite):
         assert task.instruction == " ".join(sentence.split()).lower()
 
 
+@pytest.mark.parametrize("suite", tasks.SUITES)
+def test_variants_have_definitions_states_and_their_own_sentences(suite):
+    for variant in tasks.variants(suite):
+        for task in tasks.tasks(suite):
+            varied = tasks.find(suite, task.index, variant)
+            [sentence] = re.findall(r"\(:language\s+([^)]*)\)", varied.definition().read_text())
+            assert varied.instruction == " ".join(sentence.split()).lower()
+            assert (varied.name, varied.index) == (task.name, task.index)
+            assert varied.id == f"{task.id}@{variant}"
+        assert len(np.unique(varied.initial_states(), axis=0)) == 50
+
+
+def test_the_variants_there_are():
+    four = ("lan", "object", "swap", "task")
+    assert [tasks.variants(suite)[:4] for suite in tasks.SUITES] == [four] * 4 + [()]
+    assert len(tasks.variants("libero_object")) == 13
+    with pytest.raises(
+        UsageError, match=r"libero_goal has no variant 'swop' \(did you mean 'swap'"
+    ):
+        tasks.find("libero_goal", 0, "swop")
+
+
 def test_prompt_is_the_upstream_sentence():
     soup = tasks.find("libero_object", 0)
     assert soup.prompt == "pick up the alphabet soup and place it in the basket"

@@ -1,0 +1,124 @@
+"""The static site of a board: read, check, rank, write."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from l2bench.bundle.files import new_folder, read_json
+from l2bench.check.board import Board
+from l2bench.errors import L2benchError, RunFailed, UsageError
+from l2bench.leaderboard import downloads, pages
+from l2bench.leaderboard.comparison_page import comparison_page
+from l2bench.leaderboard.entries import Entry, State, settle
+from l2bench.leaderboard.entry_page import entry_page
+from l2bench.leaderboard.ranking import SuiteBoard
+from l2bench.report.text import count
+
+#: An entry that is shown with its numbers has a page of its own.
+WITH_PAGE: tuple[State, ...] = ("ranked", "unranked", "superseded")
+
+
+def refuse_existing(out: Path, *, force: bool) -> None:
+    """Refuse to write where something is; with ``force`` only where it is no earlier site.
+
+    Raises:
+        UsageError: with the remedy.
+    """
+    if not out.exists():
+        return
+    if not force:
+        raise UsageError(f"{out} exists already; replace it with --force, or choose another -o")
+    try:
+        ours = read_json(out / "leaderboard.json").get("format") == "l2bench.leaderboard"
+    except L2benchError:
+        ours = False
+    if not ours and any(out.iterdir() if out.is_dir() else [out]):
+        raise UsageError(f"{out} is no earlier site of a leaderboard; choose another -o")
+
+
+def suite_boards(board: Board, entries: Sequence[Entry]) -> list[SuiteBoard]:
+    """Return the registered suites with their entries, in the board's order.
+
+    A version that was registered later takes over from the earlier ones.
+    """
+    newest = {suite.id: suite.version for suite in board.files.suites}
+    settled = settle(entries, board.files)
+    boards = []
+    for suite in board.files.suites:
+        own = [entry for entry in settled if entry.suite == suite]
+        newer = None if newest[suite.id] == suite.version else newest[suite.id]
+        boards.append(SuiteBoard.of(suite, board.suite(suite), own, newer))
+    return boards
+
+
+def write_site(
+    board: Board, boards: Sequence[SuiteBoard], out: Path, *, bundles: bool = True
+) -> None:
+    """Write the pages and downloads into a folder, all or nothing.
+
+    ``bundles`` copies the archives of the runs, for readers to score again.
+
+    Raises:
+        RunFailed: if it cannot be written.
+    """
+    out = out.absolute()
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with new_folder(out) as folder:
+            _write(folder / "index.html", pages.index_page(board.files, boards))
+            _write(folder / "excluded.html", pages.excluded_page(board.files, boards))
+            whole = downloads.board_document(board.files.title, board.files.rules_version, boards)
+            _write_json(folder / "leaderboard.json", whole)
+            _write(folder / "leaderboard.csv", downloads.table(boards))
+            for suite in boards:
+                _suite(board, suite, folder, bundles=bundles)
+    except OSError as error:
+        raise RunFailed(f"cannot write {out}: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(out.with_name(out.name + ".tmp"), ignore_errors=True)
+
+
+def _suite(board: Board, suite: SuiteBoard, root: Path, *, bundles: bool) -> None:
+    folder = root / suite.suite.id / suite.suite.version
+    folder.mkdir(parents=True)
+    _write(folder / "index.html", pages.suite_page(board.files, suite))
+    _write_json(folder / "leaderboard.json", downloads.suite_document(suite))
+    _write(folder / "leaderboard.csv", downloads.table([suite]))
+    _write_json(folder / "suite.json", suite.resolved.resolved())
+    for entry in suite.of_state(*WITH_PAGE):
+        _entry(board, suite, entry, folder / entry.name, bundles=bundles)
+    for ranking in suite.rankings.values():
+        rows = [row.entry for row in ranking.standings[: pages.MOST_IN_GRID]]
+        for at, one in enumerate(rows):
+            for other in rows[at + 1 :]:
+                path = folder / pages.pair_path(one, other)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                _write(path, comparison_page(board.files, suite, one, other))
+
+
+def _entry(board: Board, suite: SuiteBoard, entry: Entry, folder: Path, *, bundles: bool) -> None:
+    assert entry.submission is not None
+    folder.mkdir()
+    files = [("entry.json", "entry.json: submission, findings and estimates")]
+    _write_json(folder / "entry.json", downloads.entry_document(entry))
+    for run in entry.submission.runs if bundles else ():
+        source = board.submissions / entry.key / run.path
+        target = folder / run.path
+        target.parent.mkdir(exist_ok=True)
+        shutil.copyfile(source, target)
+        size = f"{count(-(-source.stat().st_size // 1024))} KiB"
+        files.append((run.path, f"{target.name}: the lifetime of seed {run.seed}, {size}"))
+    _write(folder / "index.html", entry_page(board.files, suite, entry, files))
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_bytes(text.encode("utf-8", "replace"))
+
+
+def _write_json(path: Path, data: Mapping[str, Any]) -> None:
+    text = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False)
+    _write(path, text + "\n")

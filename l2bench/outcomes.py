@@ -1,0 +1,191 @@
+"""What agents reach on each task at the end of a lifetime, compared: profile, chances, differences.
+
+`weighed` adds this to a comparison. Scores are performances, 0 to 1, in the last evaluation of
+several tasks; runs are lifetimes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from l2bench.bundle.lifetime import Lifetime
+from l2bench.bundle.reader import Bundle
+from l2bench.comparison import Contender, compare, paired_difference
+from l2bench.metrics.aggregates import (
+    RunScores,
+    aggregate,
+    performance_profile,
+    probability_of_improvement,
+)
+from l2bench.metrics.statistics import LEVEL, MINIMUM_FOR_INTERVAL, RESAMPLES, estimate
+from l2bench.metrics.views import matrix
+from l2bench.scoring import bootstrap_generator
+
+#: The thresholds of the performance profile.
+TAUS = tuple(round(0.05 * step, 2) for step in range(21))
+
+#: What is said of the whole suite, over runs and tasks.
+STATISTICS = ("iqm", "mean")
+
+Scores = dict[str, dict[int, float]]
+
+
+def weighed(contenders: Sequence[Contender], metrics: Sequence[str] = ()) -> dict[str, Any]:
+    """Return `l2bench.comparison.compare` with what the agents reach on each task at the end.
+
+    ``outcomes`` is None where the agents cannot be compared, or nothing was measured at the end.
+    ``origin`` holds what differs in software, plugins and execution, by key, a value an agent.
+
+    Raises:
+        UsageError: for fewer than two contenders, or an unknown metric.
+    """
+    found = compare(contenders, metrics)
+    first = contenders[0].bundles[0].suite
+    more = {
+        "suite": {"id": first.id, "version": first.version, "title": first.title},
+        "seeds": [[bundle.manifest.seed.lifetime for bundle in c.bundles] for c in contenders],
+        "n_tasks": len(first.tasks),
+        "n_episodes": [
+            sum(bundle.manifest.counts.episodes_done for bundle in c.bundles) for c in contenders
+        ],
+        "origin": origins_that_differ([c.bundles for c in contenders]),
+    }
+    return {**found, **more, "outcomes": outcomes(contenders) if found["comparable"] else None}
+
+
+def outcomes(contenders: Sequence[Contender]) -> dict[str, Any] | None:
+    """Return what the agents reach on the tasks that all of them were evaluated on at the end."""
+    names = [task.id for task in contenders[0].bundles[0].suite.tasks]
+    each = [final(c.bundles) for c in contenders]
+    shared = [name for name in names if all(scores.get(name) for scores in each)]
+    if not shared:
+        return None
+    runs = [_run_scores({name: scores[name] for name in shared}) for scores in each]
+    labels = [c.label for c in contenders]
+    inputs = repr(each)
+    return {
+        "tasks": shared,
+        "n_tasks": len(names),
+        "n_runs": [min(len(scores[name]) for name in shared) for scores in each],
+        "agents": [
+            {
+                "agent": label,
+                "statistics": [_statistic(own, s, label, inputs) for s in STATISTICS],
+                "profile": profile(own, bootstrap_generator(inputs, "profile", label)),
+            }
+            for label, own in zip(labels, runs, strict=True)
+        ],
+        "pairs": [
+            _pair(labels, runs, each, shared, (i, j), inputs)
+            for i in range(len(runs))
+            for j in range(i + 1, len(runs))
+        ],
+    }
+
+
+def final(bundles: Sequence[Bundle]) -> Scores:
+    """Return the performance in the last evaluation of several tasks, by task and seed."""
+    found: Scores = {}
+    for bundle in bundles:
+        for name, value in _last(bundle.lifetime).items():
+            found.setdefault(name, {})[bundle.manifest.seed.lifetime] = value
+    return found
+
+
+def _last(lifetime: Lifetime) -> dict[str, float]:
+    view = matrix(lifetime)
+    if not view["rows"]:
+        return {}
+    cells = zip(view["columns"], view["rows"][-1]["cells"], strict=True)
+    return {name: cell["value"] for name, cell in cells if cell}
+
+
+def _run_scores(scores: Scores) -> RunScores:
+    rows = [(seed, name, v) for name, own in scores.items() for seed, v in own.items()]
+    run, task, score = (list(column) for column in zip(*rows, strict=True))
+    return RunScores.of(run=run, task=task, score=score)
+
+
+def _statistic(own: RunScores, name: str, label: str, inputs: str) -> dict[str, Any]:
+    return asdict(aggregate(own, name, bootstrap_generator(inputs, name, label)))
+
+
+def profile(scores: RunScores, rng: np.random.Generator) -> dict[str, Any]:
+    """Return the share of scores above each threshold, with its interval from redrawing runs.
+
+    ``low`` and ``high`` are None where a task has too few runs for an interval.
+    """
+    shares = performance_profile(scores, TAUS)
+    band: list[list[float]] | None = None
+    if min(scores.runs.values()) >= MINIMUM_FOR_INTERVAL:
+        drawn = np.zeros((RESAMPLES, len(TAUS)))
+        for values in scores.arrays():
+            above = (values[:, None] > np.array(TAUS)).astype(np.float32)
+            picks = rng.integers(len(values), size=(RESAMPLES, len(values)))
+            drawn += above[picks].mean(axis=1) / len(scores.tasks)
+        ends = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+        band = ends.tolist()
+    return {
+        "taus": list(TAUS),
+        "share": shares.tolist(),
+        "low": band[0] if band else None,
+        "high": band[1] if band else None,
+    }
+
+
+def _pair(
+    labels: Sequence[str],
+    runs: Sequence[RunScores],
+    each: Sequence[Scores],
+    shared: Sequence[str],
+    at: tuple[int, int],
+    inputs: str,
+) -> dict[str, Any]:
+    """Return how likely the first is better than the second, and by how much on each task."""
+    i, j = at
+    agents = [labels[i], labels[j]]
+    rng = bootstrap_generator(inputs, "improvement", *agents)
+    chance = probability_of_improvement(runs[i], runs[j], rng)
+    rows = []
+    for name in shared:
+        own = bootstrap_generator(inputs, "task", name, *agents)
+        means = [estimate(list(side[name].values()), own).mean for side in (each[i], each[j])]
+        difference = paired_difference(each[i][name], each[j][name], own)
+        rows.append({"task": name, "means": means, **difference})
+    return {"agents": agents, "improvement": asdict(chance), "tasks": rows}
+
+
+def origins_that_differ(sides: Sequence[Sequence[Bundle]]) -> dict[str, list[str | None]]:
+    """Return what differs in how and on what the agents were run, one value an agent.
+
+    Several values of one agent, from several lifetimes or starts, stand side by side.
+    """
+    facts = [_origin(bundles) for bundles in sides]
+    keys = dict.fromkeys(key for side in facts for key in side)
+    rows = {
+        key: [", ".join(sorted(side[key])) if key in side else None for side in facts]
+        for key in keys
+    }
+    return {key: row for key, row in rows.items() if any(value != row[0] for value in row)}
+
+
+def _origin(bundles: Sequence[Bundle]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for bundle in bundles:
+        plugins = {
+            f"{p.kind.replace('_', ' ')} {p.name}": f"{p.distribution} {p.version}"
+            for p in bundle.manifest.plugins
+            if p.kind != "agent"
+        }
+        parts: list[Mapping[str, Any]] = [{"l2bench": bundle.manifest.l2bench.version}, plugins]
+        for segment in bundle.provenance.segments:
+            parts += [{"Python": segment.python, "platform": segment.platform}, segment.packages]
+            parts.append({f"execution {key}": value for key, value in segment.execution.items()})
+        for part in parts:
+            for key, value in part.items():
+                found.setdefault(key, set()).add(str(value))
+    return found
