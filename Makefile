@@ -18,10 +18,12 @@ lint: $(VENV)/.all                   ## style and types
 format: $(VENV)/.all
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
-board:                               ## run and accept the project's own entries, from installed packages
+SUITE ?= quickstart
+board:                               ## run and accept the project's own entries on SUITE, from installed packages
 	$(PYTHON) -m venv .venv-board
-	.venv-board/bin/python -m pip --disable-pip-version-check install --quiet -c plugins/constraints.txt .
-	L2BENCH=.venv-board/bin/l2bench sh leaderboards/seed.sh quickstart
+	.venv-board/bin/python -m pip --disable-pip-version-check install --quiet -c tests/constraints.txt \
+		. $(if $(findstring libero,$(SUITE)),./plugins/l2bench-agents ./plugins/l2bench-libero)
+	L2BENCH=.venv-board/bin/l2bench sh leaderboards/seed.sh $(SUITE)
 
 site: $(VENV)/.core                  ## the pages of the board
 	$(BIN)/l2bench leaderboard build leaderboards -o site --force

@@ -125,5 +125,9 @@ class Agent(ABC):
         return {}
 
     def details(self) -> Mapping[str, Any]:
-        """Return facts for the record, such as the device used and the number of parameters."""
+        """Return facts for the record, such as the device used and the number of parameters.
+
+        ``trained_on`` lists the ids of the suites that the agent was trained on before its life,
+        if it was; a report says so where the suite at hand is none of them.
+        """
         return {}

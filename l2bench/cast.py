@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from l2bench.agent import Agent, AgentSettings, Life, TaskContext
 from l2bench.environment import (
@@ -43,8 +43,10 @@ class Execution(Model):
 
     ``workers`` is the number of evaluation processes (0: in this one), started by
     ``start_method``; each keeps at most ``keep_environments`` simulators alive (None: as many as
-    the memory holds). An evaluation episode that takes longer than ``episode_seconds`` of wall
-    time ends the run (None: no limit). ``environments`` holds options by plugin or environment.
+    the memory holds) and is replaced by a new process after ``recycle`` episodes, which gives back
+    what a simulator leaks (None: never). An evaluation episode that takes longer than
+    ``episode_seconds`` of wall time ends the run (None: no limit). ``environments`` holds options
+    by plugin or environment.
     ``traces`` is the fraction of evaluation episodes that keep a trace, ``videos`` which keep a
     video. ``keep_agents`` leaves the agent as it was at every block in ``agents/`` beside the
     bundle, so that ``l2bench verify`` can let it play again. ``data`` is the folder that
@@ -56,6 +58,7 @@ class Execution(Model):
     workers: Annotated[int, Field(ge=0, le=1024)] = 0
     start_method: Literal["auto", "fork", "spawn"] = "auto"
     keep_environments: Annotated[int, Field(ge=1)] | None = None
+    recycle: Annotated[int, Field(ge=1)] | None = None
     episode_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = 3600.0
     environments: dict[str, Settings] = Field(default_factory=dict)
     traces: Annotated[float, Field(ge=0, le=1)] = 0.05
@@ -73,6 +76,12 @@ class Execution(Model):
         if value is not None and len(set(value)) < len(value):
             raise ValueError(f"seeds must be unique, got {list(value)}")
         return value
+
+    @model_validator(mode="after")
+    def _recyclable(self) -> Execution:
+        if self.recycle and not self.workers:
+            raise ValueError("recycle replaces worker processes; set workers to 1 or more as well")
+        return self
 
     @field_validator("data")
     @classmethod
@@ -92,8 +101,14 @@ def made_environment(
 
     Raises:
         UsageError: an execution option that it does not have.
+        Unsupported: what is registered is no environment.
     """
-    environment: Environment = make_environment(registry, name)
+    environment = make_environment(registry, name)
+    if not isinstance(environment, Environment):
+        raise Unsupported(
+            f"environment '{name}' is registered as {type(environment).__name__}; a plugin has to "
+            f"register a class derived from l2bench.environment.Environment"
+        )
     environment.configure(execution.options(registry.qualify("environments", name)))
     environment.assign(execution.device, worker)
     return environment

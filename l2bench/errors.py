@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import os
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -62,6 +64,25 @@ def guarded(what: str) -> Iterator[None]:
         raise
     except FOREIGN as error:
         raise RunFailed(f"{what} failed: {type(error).__name__}: {error}") from error
+
+
+def brief_finalisers() -> None:
+    """Have exceptions in finalisers, which nobody can catch, told in one line and once each.
+
+    Libraries whose objects outlive what they need would else fill the screen when Python exits.
+    """
+    told: set[str] = set()
+
+    def tell(unraisable: sys.UnraisableHookArgs) -> None:
+        name = getattr(unraisable.exc_type, "__name__", "an error")
+        where = getattr(unraisable.object, "__qualname__", "a finaliser")
+        text = " ".join(f"{name} in {where}: {unraisable.exc_value}".split())[:300]
+        if text not in told and sys.stderr is not None:
+            told.add(text)
+            sys.stderr.write(f"l2bench: warning: cleaning up failed: {text}\n")
+
+    if not os.environ.get("L2BENCH_TRACEBACK"):
+        sys.unraisablehook = tell
 
 
 def nearest(asked: str, known: Iterable[str]) -> str:

@@ -32,10 +32,14 @@ def expert_suite(suite: Suite, task: int) -> Suite:
     )
 
 
-def content_key(suite: Suite, agent_hash: str, environments: Mapping[str, Any]) -> str:
+def content_key(
+    suite: Suite, agent_hash: str, environments: Mapping[str, Any], code: Mapping[str, str]
+) -> str:
     """Return the name by which experts are kept and found again: 16 hexadecimal digits.
 
-    It covers the expert's suite, the agent as configured, and the simulators' versions.
+    It covers the expert's suite, the agent as configured, the simulators' versions, and ``code``,
+    the digest of each distribution that takes part.
     """
-    facts = {"suite": suite.hash, "agent": agent_hash, "environments": dict(environments)}
-    return document_hash("l2bench.experts.v1", facts).removeprefix("sha256:")[:16]
+    facts = {"suite": suite.hash, "agent": agent_hash, "environments": dict(environments),
+             "code": dict(code)}  # fmt: skip
+    return document_hash("l2bench.experts.v2", facts).removeprefix("sha256:")[:16]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from l2bench.environment import Observation, close_quietly
 from l2bench.errors import BudgetExceeded, RunFailed
-from l2bench.lesson import Lesson, finite, flag, measured
+from l2bench.lesson import OLD_API, Lesson, finite, flag, measured
 from l2bench.seeding import reseed
 from l2bench.suite import Learning
 
@@ -75,13 +75,17 @@ class InteractionLesson(Lesson):
             self._advance()
             if self._row_steps:
                 self._close_row(None, "abandoned")
-            self._end_episode()
+            if self._episode_steps:  # an episode that no step was taken in is none
+                self._end_episode()
         if not self.remaining:
             raise BudgetExceeded(f"the lesson's {self._budget} {self.learning.unit} are used up")
         seed = self._seed_of(self._resets)
         self._resets += 1
         reseed(seed)  # for environments that draw from the global generators
-        observation, info = self._env_reset(seed=seed)
+        result = self._env_reset(seed=seed)
+        if not (isinstance(result, tuple) and len(result) == 2):
+            raise RunFailed(f"reset() returned no (observation, info): {OLD_API}")
+        observation, info = result
         self._live = True
         self._success = False if "success" in info else None
         self._plan()
@@ -97,7 +101,11 @@ class InteractionLesson(Lesson):
         if not self._until:
             self._refuse()
         result = self._env_step(action)
-        _, reward, terminated, truncated, info = result
+        try:
+            _, reward, terminated, truncated, info = result
+        except (TypeError, ValueError):
+            found = len(result) if isinstance(result, tuple) else "no"
+            raise RunFailed(f"step() returned {found} values: {OLD_API}") from None
         self._reward += reward  # type: ignore[operator]
         self._until -= 1
         if info and "success" in info:

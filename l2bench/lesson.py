@@ -12,6 +12,12 @@ import numpy as np
 from l2bench.errors import RunFailed
 from l2bench.suite import Learning
 
+#: What is said of an environment whose reset() or step() returns too few values.
+OLD_API = (
+    "the API of gym before 0.26; return what Gymnasium's does, or wrap the environment with "
+    "shimmy's GymV21CompatibilityV0"
+)
+
 
 class Experience(NamedTuple):
     """One row of the learning table: an episode, an epoch or a fixed window.

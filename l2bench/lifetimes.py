@@ -127,7 +127,9 @@ class Run:
         execution = self.cast.execution.model_copy(update={"observers": ()})
         cast = Cast.gather(self.registry, suite, spec, execution)
         run = Run(self.registry, cast, probes=self.probes)
-        key = content_key(suite, run.agent_hash, environment_versions(cast))
+        key = content_key(
+            suite, run.agent_hash, environment_versions(cast), code_of(self.registry, cast)
+        )
         name = f"{suite.tasks[0].id}__{slug(self.cast.agent_name)}__{key}"
         folder = execution.data / "experts" / name
         with alone(execution.data / "locks" / name):

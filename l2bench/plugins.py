@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from importlib.metadata import EntryPoint, distributions
+from importlib.metadata import (
+    EntryPoint,
+    PackageNotFoundError,
+    distributions,
+    packages_distributions,
+    requires,
+    version,
+)
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -62,10 +70,12 @@ class Registry:
         counts = Counter(entry_point.name for entry_point, _, _ in found)
         self._plugins: list[Plugin] = []
         self._unread: dict[str, Callable[[], Any]] = {}
-        for entry_point, distribution, version in sorted(found, key=lambda item: item[0].name):
-            plugin = Plugin(entry_point.name, distribution, version, entry_point.value)
+        for entry_point, distribution, release in sorted(found, key=lambda item: item[0].name):
+            plugin = Plugin(entry_point.name, distribution, release, entry_point.value)
             self._plugins.append(plugin)
-            if counts[entry_point.name] > 1:
+            if not release:
+                plugin.broken = "its distribution's metadata name no name or version; reinstall it"
+            elif counts[entry_point.name] > 1:
                 claims = sorted(d for e, d, _ in found if e.name == entry_point.name)
                 plugin.broken = (
                     f"the plugin name '{entry_point.name}' is claimed by {' and '.join(claims)}; "
@@ -104,7 +114,7 @@ class Registry:
                     if hook.plugin_name == plugin.name:
                         plugin.names[kind] = dict(hook.function())
         except FOREIGN as error:
-            plugin.broken = f"{type(error).__name__}: {error}"
+            plugin.broken = f"{type(error).__name__}: {error}{_wanted(plugin, error)}"
             plugin.names = {}
             if self._hooks.has_plugin(plugin.name):
                 self._hooks.unregister(name=plugin.name)
@@ -186,7 +196,7 @@ class Registry:
         except FOREIGN as error:
             raise Unsupported(
                 f"'{qualified}' of {plugin.distribution} {plugin.version} cannot be imported: "
-                f"{type(error).__name__}: {error}"
+                f"{type(error).__name__}: {error}{_wanted(plugin, error)}"
             ) from error
 
     def plugin_of(self, kind: Kind, name: str) -> Plugin:
@@ -195,20 +205,50 @@ class Registry:
 
 
 def _entry_points() -> Iterator[tuple[EntryPoint, str, str]]:
-    """Yield (entry point, distribution, version); a distribution without metadata is skipped."""
-    seen: set[str] = set()
+    """Yield (entry point, distribution, version); the version is "" where metadata are damaged."""
+    seen: set[str | None] = set()
     for distribution in distributions():
         try:
             ours = [e for e in distribution.entry_points if e.group == hookspecs.GROUP]
-            name = distribution.metadata["Name"] if ours else ""
-            version = distribution.version if ours else ""
         except Exception:  # broken third-party metadata must not stop everything else
             continue
-        if not name or name in seen:
+        if not ours:
+            continue
+        try:
+            name, release = distribution.metadata["Name"], distribution.version
+        except Exception:
+            name, release = None, None
+        if name and name in seen:
             continue  # the first on the path shadows later copies, as in an import
         seen.add(name)
+        if not name or not release:
+            name, release = f"{name or 'unnamed'} in {distribution.locate_file('')}", ""
         for entry_point in ours:
-            yield entry_point, name, version
+            yield entry_point, name, release
+
+
+def _wanted(plugin: Plugin, error: BaseException) -> str:
+    """Return which releases of what cannot be imported a plugin declares, and which is here."""
+    module = (getattr(error, "name", None) or "").split(".")[0]
+    if not isinstance(error, ImportError) or not module:
+        return ""
+    packages = packages_distributions().get(module, [module])
+    known = {re.sub(r"[-_.]+", "-", package).lower(): package for package in packages}
+    try:
+        declared = requires(plugin.distribution) or []
+    except PackageNotFoundError:
+        return ""
+    for requirement in declared:
+        wanted = requirement.partition(";")[0].strip()
+        name = re.match(r"[A-Za-z0-9._-]*", wanted)
+        package = known.get(re.sub(r"[-_.]+", "-", name[0]).lower()) if name else None
+        if package:
+            try:
+                here = version(package)
+            except PackageNotFoundError:
+                here = "none"
+            return f"; {plugin.distribution} needs {wanted}, found {here}"
+    return ""
 
 
 def make_environment(registry: Registry, name: str) -> Any:

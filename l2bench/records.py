@@ -188,7 +188,8 @@ def probed(cast: Cast, known: dict[str, TaskProbe]) -> dict[str, TaskProbe]:
             continue
         key = probe_key(task)
         if key not in known:
-            known[key] = probe(cast.environments[task.environment], task, info)
+            space = cast.spaces(index).observation
+            known[key] = probe(cast.environments[task.environment], task, info, space)
             if known[key].seed_honoured is False:
                 logging.getLogger("l2bench").warning(
                     "task '%s' (%s) does not honour its seed: two resets with one seed differ; "

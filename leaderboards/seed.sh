@@ -4,7 +4,8 @@
 # asks for.
 #
 #   sh leaderboards/seed.sh quickstart            about three minutes on two cores
-#   sh leaderboards/seed.sh libero_object_cpu     about two hours on two cores; needs l2bench-libero
+#   sh leaderboards/seed.sh libero_object_cpu     about three quarters of an hour on two cores;
+#                                                 needs l2bench-libero and l2bench-agents
 #
 # BOARD is the board (default: this folder), L2BENCH the command, WORK where the runs are kept.
 set -eu
@@ -55,6 +56,8 @@ libero_object_cpu)
         agent=agents/bc agent.settings.algorithm=sequential
     entry bc-replay "Behaviour cloning with experience replay." \
         agent=agents/bc agent.settings.algorithm=replay
+    entry scripted "The scripted expert that made the demonstrations; learns nothing: the ceiling." \
+        agent=libero/scripted
     entry random "Acts at random and learns nothing: the floor." agent=random
     ;;
 *)

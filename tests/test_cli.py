@@ -214,6 +214,7 @@ def test_help_imports_nothing_heavy(arguments):
 
 
 def test_scoring_imports_neither_torch_nor_gymnasium_nor_a_simulator(finished):
+    """INS-07: results are read and scored without the stacks that made them."""
     code = (
         "import sys; from l2bench.cli.main import invoke; "
         f"code = invoke(['score', {str(finished)!r}]); "
@@ -225,6 +226,7 @@ def test_scoring_imports_neither_torch_nor_gymnasium_nor_a_simulator(finished):
 
 
 def test_import_asks_nothing_and_writes_nothing(tmp_path):
+    """INS-03: standard input closed, the home folder read-only."""
     home = tmp_path / "home"
     home.mkdir()
     home.chmod(0o500)

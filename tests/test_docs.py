@@ -43,7 +43,7 @@ CASES = [
 
 @pytest.mark.parametrize("page", CASES)
 def test_the_commands_of_a_page_run(page, tmp_path):
-    """In page order, in one folder, as a reader would."""
+    """LOG-05: in page order, in one folder, as a reader would."""
     write_suite(page, tmp_path)
     paths = [str(Path(sys.executable).parent), os.environ["PATH"]]
     environment = {**os.environ, "PATH": os.pathsep.join(paths)}

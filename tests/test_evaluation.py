@@ -95,6 +95,7 @@ def facts(outcomes):
 
 @pytest.mark.parametrize(("workers", "method"), [*PLACES[1:], (2, "spawn")])
 def test_outcomes_do_not_depend_on_where_episodes_are_played(registry, tmp_path, workers, method):
+    """CFG-07: the number of workers is a matter of speed alone."""
     suite = probe_suite(2, scenario={"episodes": 7})
     run_suite(registry, suite, "random", tmp_path / "here", traces=0.5)
     how = {"workers": workers, "start_method": method, "traces": 0.5}

@@ -64,6 +64,7 @@ def stepping(reward=0.0, terminated=True, info=None):
     ],
 )
 def test_environments_that_return_nonsense_are_refused(tmp_path, methods, words):
+    """INS-08: both signs of the old API are told apart from faults, and named."""
     assert words in refusal(tmp_path, odd=environment(**methods))
 
 

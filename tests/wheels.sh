@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Build the wheels, install them into an empty environment, and use them from another folder. The
-# plugins come without torch and simulators: listing them must need neither.
+# INS-02: build the wheels, install them into an empty environment, and use them from another
+# folder. The plugins come without torch and simulators: listing them must need neither.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD

@@ -21,7 +21,7 @@ def dry_run(
     registry: Registry, composed: Any, cast: Cast, *, measured: bool, as_json: bool
 ) -> None:
     """Print plan and time; ``measured`` has the costs measured here instead of looked up."""
-    described = describe(registry, composed)
+    described = describe(registry, composed, cast)
     calibration = _calibration(cast) if measured else None
     cost = None if measured else estimate(cast, described)
     if as_json:

@@ -6,18 +6,26 @@ import click
 
 from l2bench.cli.main import print_json
 from l2bench.cli.options import as_json
+from l2bench.errors import Unsupported
 from l2bench.plugins import KINDS, KNOWN_PLUGINS, Registry
 from l2bench.report.text import printable
 
 
 @click.command()
+@click.option("--strict", is_flag=True, help="End with exit code 3 if a plugin is broken.")
 @as_json
-def plugins(as_json: bool) -> None:
+def plugins(strict: bool, as_json: bool) -> None:
     """List the plugins and every name they bring; a broken one is listed with its reason."""
     registry = Registry()
     if as_json:
         print_json({"plugins": [plugin.summary() for plugin in registry.plugins]})
-        return
+    else:
+        _show(registry)
+    if strict and any(plugin.broken for plugin in registry.plugins):
+        raise click.exceptions.Exit(Unsupported.exit_code)
+
+
+def _show(registry: Registry) -> None:
     for plugin in registry.plugins:
         click.echo(printable(f"{plugin.name}  ({plugin.distribution} {plugin.version})"))
         if plugin.broken:

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import click
 
 from l2bench import __version__
-from l2bench.errors import FOREIGN, L2benchError
+from l2bench.errors import FOREIGN, L2benchError, brief_finalisers
 
 #: Command -> (module, one line for the overview). Modules are imported when a command is used.
 COMMANDS = {
@@ -105,6 +105,7 @@ def main() -> NoReturn:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by whoever called
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115, PTH123
+    brief_finalisers()
     code = invoke(sys.argv[1:])
     try:
         sys.stdout.flush()

@@ -35,11 +35,11 @@ def plan(
     registry = Registry()
     composed = compose(registry, suite, overrides)
     try:
-        Cast.gather(registry, composed.suite, composed.agent, composed.execution)
+        cast = Cast.gather(registry, composed.suite, composed.agent, composed.execution)
         missing = None
     except Unsupported as error:  # a plan needs no simulator
-        missing = str(error)
-    described = {**describe(registry, composed), "missing_here": missing}
+        cast, missing = None, str(error)
+    described = {**describe(registry, composed, cast), "missing_here": missing}
     if missing and not as_json:
         click.echo(f"cannot be run here: {missing}")
     if as_json:
@@ -48,8 +48,11 @@ def plan(
     show(described, show_blocks=show_blocks, why=why)
 
 
-def describe(registry: Registry, composed: Composed) -> dict[str, Any]:
-    """Return a plan as plain data: counts, blocks, and the lint of every metric."""
+def describe(registry: Registry, composed: Composed, cast: Cast | None) -> dict[str, Any]:
+    """Return a plan as plain data: counts, blocks, and the lint of every metric.
+
+    Without a cast, the horizons that environments have by themselves are not known.
+    """
     suite, execution = composed.suite, composed.execution
     seeds = execution.seeds or suite.seeds
     blocks = plan_blocks(suite, seeds[0])
@@ -79,7 +82,7 @@ def describe(registry: Registry, composed: Composed) -> dict[str, Any]:
         "learning_segments": sum(block.kind == "learn" for block in blocks),
         "evaluation_blocks": sum(block.kind == "eval" for block in blocks),
         "evaluation_episodes": sum(block.planned_episodes for block in blocks),
-        "evaluation_steps_at_most": _evaluation_steps(suite, blocks),
+        "evaluation_steps_at_most": _evaluation_steps(suite, blocks, cast),
         "blocks": [_block(suite, block) for block in blocks],
         "metrics": findings,
     }
@@ -122,8 +125,10 @@ def _horizon(cast: Cast, task: str) -> int | None:
     return cast.suite.tasks[at].horizon or cast.infos[at].horizon
 
 
-def _evaluation_steps(suite: Suite, blocks: tuple[Block, ...]) -> int:
-    return sum(b.episodes * (suite.tasks[t].horizon or 0) for b in blocks for t in b.tasks)
+def _evaluation_steps(suite: Suite, blocks: tuple[Block, ...], cast: Cast | None) -> int:
+    own = [info.horizon for info in cast.infos] if cast else [None] * len(suite.tasks)
+    steps = [task.horizon or known or 0 for task, known in zip(suite.tasks, own, strict=True)]
+    return sum(block.episodes * steps[task] for block in blocks for task in block.tasks)
 
 
 def _block(suite: Suite, block: Block) -> dict[str, Any]:

@@ -14,13 +14,11 @@ from l2bench.agent import Acting
 from l2bench.environment import Observation
 from l2bench.errors import RunFailed
 from l2bench.evaluation.video import Film, encode
-from l2bench.lesson import finite, flag, measured
+from l2bench.lesson import OLD_API, finite, flag, measured
 from l2bench.suite import Task
 
 if TYPE_CHECKING:
     import gymnasium
-
-OLD_API = "the API of gym before 0.26; return what Gymnasium's does"
 
 #: Makes a batch of actions: observations (B, ...), context rows -> actions (B, ...).
 Act = Callable[[Observation, Acting], Any]

@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 
 from l2bench.cast import Execution, made_environment
 from l2bench.environment import Environment
-from l2bench.errors import L2benchError
+from l2bench.errors import L2benchError, brief_finalisers
 from l2bench.evaluation.episodes import Rollout
 from l2bench.evaluation.pools import LiveEnvironments
 from l2bench.plugins import Registry
@@ -85,6 +85,7 @@ def serve(
 
 def _settle_in(post: Post) -> None:
     """Part from the parent: its signals, its pipes, its standard output."""
+    brief_finalisers()
     for name in (signal.SIGTERM, signal.SIGALRM):
         signal.signal(name, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means

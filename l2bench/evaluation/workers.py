@@ -65,9 +65,8 @@ class WorkerPool:
         self._prepare(task)
         waiting = deque(episodes)
         busy: dict[Any, _Worker] = {}
-        for slot, worker in enumerate(self._workers[: len(waiting)]):
-            worker.begin(slot, task, waiting.popleft())
-            busy[worker.connection] = worker
+        for slot in range(min(len(self._workers), len(waiting))):
+            self._begin(slot, task, waiting.popleft(), busy)
         while busy:
             asking: list[tuple[_Worker, Observation]] = []
             for connection in _ready(busy):
@@ -79,10 +78,9 @@ class WorkerPool:
                     asking.append((worker, content))
                 else:
                     yield worker.end(), content
+                    del busy[connection]
                     if waiting:
-                        worker.begin(worker.slot, task, waiting.popleft())
-                    else:
-                        del busy[connection]
+                        self._begin(worker.slot, task, waiting.popleft(), busy)
             if asking:
                 _answer(asking, context, act, chunk)
         self._measure()
@@ -99,11 +97,28 @@ class WorkerPool:
             except TimeUp:
                 raise too_slow(task, None, limit) from None
         self._stop()
+        for number in range(self._execution.workers):
+            self._workers.append(self._hired(number))
+
+    def _hired(self, number: int) -> _Worker:
+        inherited = (self._environments, self._live) if self._method == "fork" else None
+        siblings = [worker.connection for worker in self._workers]
         context = multiprocessing.get_context(self._method)
-        for _ in range(self._execution.workers):
-            inherited = (self._environments, self._live) if self._method == "fork" else None
-            siblings = [worker.connection for worker in self._workers]
-            self._workers.append(_Worker(context, self._execution, inherited, siblings))
+        return _Worker(context, self._execution, inherited, siblings, number)
+
+    def _begin(self, slot: int, task: Task, episode: Episode, busy: dict[Any, _Worker]) -> None:
+        """Give an episode to a worker, a new one if the old has played as many as it may."""
+        worker = self._workers[slot]
+        enough = self._execution.recycle is not None and worker.played >= self._execution.recycle
+        if enough and (self._method == "spawn" or not unsafe()):
+            self._measure()
+            worker.dismiss()
+            worker.stop(GRACE)
+            del self._workers[slot]
+            worker = self._hired(slot)
+            self._workers.insert(slot, worker)
+        worker.begin(slot, task, episode)
+        busy[worker.connection] = worker
 
     def facts(self) -> dict[str, str]:
         """Return how workers were started, for the record."""
@@ -141,11 +156,16 @@ class _Worker:
     """The parent's end of one worker process."""
 
     def __init__(
-        self, context: Any, execution: Execution, inherited: Any, siblings: Sequence[Any]
+        self,
+        context: Any,
+        execution: Execution,
+        inherited: Any,
+        siblings: Sequence[Any],
+        place: int,
     ) -> None:
         self.connection, theirs = context.Pipe()
         others = [*siblings, self.connection] if inherited is not None else []
-        post = Post(theirs, os.getpid(), others, len(siblings))
+        post = Post(theirs, os.getpid(), others, place)
         self._process = context.Process(target=serve, args=(post, execution, inherited))
         self._process.daemon = True
         with warnings.catch_warnings():  # of threads, which were looked at before
@@ -155,6 +175,7 @@ class _Worker:
         self._seconds = execution.episode_seconds
         self._task: Task | None = None
         self.slot = 0
+        self.played = 0
         self.episode: Episode | None = None
         self.first = True
         self.generator = generator(0)
@@ -190,6 +211,7 @@ class _Worker:
     def end(self) -> Episode:
         """Return the episode that is over."""
         assert self.episode is not None
+        self.played += 1
         episode, self.episode = self.episode, None
         return episode
 

@@ -12,7 +12,8 @@ from l2bench.bundle.files import read_json
 from l2bench.bundle.lifetime import Lifetime
 from l2bench.errors import Unsupported, UsageError, choices, nearest
 from l2bench.interop.experiences import lifetime_of
-from l2bench.interop.l2logger_rows import STANDARD, read_files
+from l2bench.interop.l2logger_file import STANDARD
+from l2bench.interop.l2logger_rows import read_files
 from l2bench.interop.source import UNKNOWN_AGENT, Options, Source
 from l2bench.interop.text import cells, whole_lines
 from l2bench.metrics.l2m_columns import read_rows

@@ -1,4 +1,4 @@
-"""The rows of an l2logger log: its files read strictly, put in order and numbered."""
+"""The rows of an l2logger log: those of all its files, in order and numbered."""
 
 from __future__ import annotations
 
@@ -9,20 +9,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import csv
 
 from l2bench.errors import Unsupported
+from l2bench.interop.l2logger_file import NUMBERS, WORDS, Part, parts
 from l2bench.interop.source import taken
-from l2bench.interop.text import MISSING, cells, check_header, whole_lines
+from l2bench.interop.text import whole_lines
 from l2bench.metrics.l2m_columns import BoolArray, IntArray
 
-#: The columns of the format; every other one is a measure.
-STANDARD = (
-    "block_num", "exp_num", "worker_id", "block_type", "block_subtype", "task_name",
-    "task_params", "exp_status", "timestamp",
-)  # fmt: skip
-_NEEDED = ("block_num", "exp_num", "block_type", "task_name")
-_NUMBERS = ("block_num", "exp_num")
 #: The word that stands in a column which a log may lack.
 _DEFAULTS = {
     "worker_id": "worker-default",
@@ -32,7 +25,6 @@ _DEFAULTS = {
 }
 #: Bytes that a line has at least, as a rule.
 USUAL_LINE = 64
-_WORD = pa.dictionary(pa.int32(), pa.string())
 
 
 @dataclass(frozen=True)
@@ -105,8 +97,8 @@ class _Words:
     known: dict[str, int] = field(default_factory=dict)
     parts: list[tuple[int, Any]] = field(default_factory=list)
 
-    def add(self, rows: int, names: Sequence[str], codes: Any = 0) -> None:
-        """Add the rows of a file: its words, and the place of each row's word among them."""
+    def add(self, rows: int, names: Sequence[str], codes: Any) -> None:
+        """Add rows: their words, and the place of each row's word among several."""
         found = [self.known.setdefault(name, len(self.known)) for name in names]
         part = found[0] if len(found) == 1 else np.array(found, dtype=np.int32)[codes]
         self.parts.append((rows, part))
@@ -134,34 +126,33 @@ class _Gathered:
         self.torn: list[str] = []
         self.times: list[pa.Array] = []
         # room that is not written to takes no memory
-        self.numbers: dict[str, Any] = {name: np.empty(room, dtype=np.int64) for name in _NUMBERS}
+        self.numbers: dict[str, Any] = {name: np.empty(room, dtype=np.int64) for name in NUMBERS}
         self.numbers[measure] = np.empty(room)
-        self.words = {name: _Words() for name in ("block_type", "task_name", *_DEFAULTS)}
+        self.words = {name: _Words() for name in WORDS}
 
     def add(self, file: Path, name: str) -> None:
         """Read one file."""
         raw, warning = whole_lines(file, name)
         self.torn += [warning] if warning else []
-        part = _parsed(raw, name, self.measure) if raw else None
-        if part is None or not part.num_rows:
-            return
-        begin, end = self.rows, self.rows + part.num_rows
-        self.names.append(name)
-        self.starts.append(begin)
+        begin = self.rows
+        for part in parts(raw, name, self.measure) if raw else ():
+            self._append(part)
+        if self.rows > begin:
+            self.names.append(name)
+            self.starts.append(begin)
+
+    def _append(self, part: Part) -> None:
+        begin, end = self.rows, self.rows + part.rows
         self.rows = end
-        for column, numbers in self.numbers.items():
-            if end > len(numbers):
-                numbers = self.numbers[column] = np.resize(numbers, 2 * end)
-            numbers[begin:end] = part[column].to_numpy()
-        present = set(part.column_names)
+        for column, values in part.numbers.items():
+            room = self.numbers[column]
+            if end > len(room):
+                room = self.numbers[column] = np.resize(room, 2 * end)
+            room[begin:end] = values
         for column, found in self.words.items():
-            if column in present:
-                coded = part[column].chunk(0)
-                found.add(len(coded), coded.dictionary.to_pylist(), coded.indices.to_numpy())
-            else:
-                found.add(end - begin, [_DEFAULTS[column]])
-        timed = "timestamp" in present
-        self.times += part["timestamp"].chunks if timed else [pa.nulls(end - begin, pa.string())]
+            names, codes = part.words.get(column) or ([_DEFAULTS[column]], None)
+            found.add(part.rows, names, codes)
+        self.times.append(pa.nulls(part.rows, pa.string()) if part.times is None else part.times)
 
     def whole(self) -> LogRows:
         """Return the rows of all files, as read."""
@@ -172,70 +163,6 @@ class _Gathered:
         places = Places(tuple(self.names), np.array(self.starts))
         times = pa.chunked_array(self.times, type=pa.string())
         return LogRows(columns, times, places, tuple(self.torn))
-
-
-def _parsed(raw: bytes, name: str, measure: str) -> pa.Table:
-    """Return the rows of one file.
-
-    Raises:
-        Unsupported: naming the line and column that is wrong.
-    """
-    _, header = next(cells(raw[: raw.find(b"\n") + 1], name, "\t"), (1, []))
-    check_header(header, name, [*_NEEDED, measure])
-    kinds = {
-        "block_num": pa.int64(),
-        "exp_num": pa.int64(),
-        "timestamp": pa.string(),
-        measure: pa.float64(),
-    }
-    wanted = [c for c in header if c in (*STANDARD, measure)]
-    convert = csv.ConvertOptions(
-        include_columns=wanted,
-        column_types={column: kinds.get(column, _WORD) for column in wanted},
-        null_values=list(MISSING),
-        strings_can_be_null=False,
-    )
-    try:
-        table = csv.read_csv(
-            pa.BufferReader(raw),
-            read_options=csv.ReadOptions(use_threads=False, block_size=max(len(raw), 1)),
-            parse_options=csv.ParseOptions(delimiter="\t", ignore_empty_lines=False),
-            convert_options=convert,
-        )
-    except pa.ArrowException as error:
-        raise _fault(raw, name, len(header), measure, str(error)) from None
-    for column in _NUMBERS:
-        if table[column].null_count:
-            row = table[column].is_null().to_pylist().index(True)
-            raise Unsupported(f"{name}, line {row + 2}, column {column}: no number")
-    return table
-
-
-def _fault(raw: bytes, name: str, width: int, measure: str, text: str) -> Unsupported:
-    """Return the error that names the first line which cannot be read."""
-    header: list[str] = []
-    for line, texts in cells(raw, name, "\t"):
-        if len(texts) != width:
-            return Unsupported(f"{name}, line {line}: {len(texts)} cells, the header has {width}")
-        header = header or texts
-        if line == 1:
-            continue
-        for column, cell in zip(header, texts, strict=True):
-            whole = column in _NUMBERS
-            if (whole or column == measure) and not _is_number(cell, whole):
-                what = "a whole number" if whole else "a number"
-                return Unsupported(f"{name}, line {line}, column {column}: {cell!r} is not {what}")
-    return Unsupported(f"{name} cannot be read: {text.splitlines()[0]}")
-
-
-def _is_number(text: str, whole: bool) -> bool:
-    if text in MISSING:
-        return not whole
-    try:
-        value = float(text)
-    except ValueError:
-        return False
-    return not whole or text.strip().lstrip("+-").isdecimal() or value != value
 
 
 def _in_order(rows: LogRows) -> LogRows:

@@ -9,7 +9,7 @@ from typing import Any
 
 from l2bench.bundle.reader import Bundle
 from l2bench.metrics.statistics import MINIMUM_FOR_INTERVAL
-from l2bench.report.text import count, listing, of_seeds, plural, shorten
+from l2bench.report.text import byte_size, count, listing, of_seeds, plural, shorten
 
 #: A longer command line is not shown.
 LONGEST_COMMAND = 4000
@@ -73,6 +73,8 @@ def warnings(bundles: Sequence[Bundle]) -> list[str]:
         )
     if any(m.fidelity == "aggregate" for m in manifests):
         found.append("Some numbers were imported as aggregates; there are no raw rows behind them.")
+    found += _zero_shot(bundles)
+    found += _growth(bundles)
     discarded = sum(m.counts.discarded_attempts for m in manifests)
     if discarded:
         were = "was" if discarded == 1 else "were"
@@ -85,6 +87,49 @@ def warnings(bundles: Sequence[Bundle]) -> list[str]:
         where = "" if len(seeds) == len(bundles) else f" ({of_seeds(seeds)})"
         found.append(f"{shorten(text, 400)}{where}")
     return found
+
+
+def _zero_shot(bundles: Sequence[Bundle]) -> list[str]:
+    """Say where an agent was trained before its life, but not for this suite."""
+    told = [segment.agent.get("trained_on") for b in bundles for segment in b.provenance.segments]
+    names = sorted({str(name) for each in told if isinstance(each, list) for name in each})
+    suite = bundles[0].suite.id
+    if not names or suite in names:
+        return []
+    return [
+        f"Zero-shot: before its life the agent was trained on {listing(map(shorten, names), 20)}, "
+        f"not on {suite}."
+    ]
+
+
+def _growth(bundles: Sequence[Bundle]) -> list[str]:
+    """Say where the memory kept growing to a lifetime's end."""
+    found = []
+    for bundle in bundles:
+        blocks = bundle.lifetime.blocks
+        known = "peak_memory_bytes" in blocks.column_names
+        peaks = [v for v in blocks["peak_memory_bytes"].to_pylist() if v] if known else []
+        if slope := memory_slope(peaks):
+            found.append(
+                f"Memory grew by about {byte_size(round(slope))} a block to the end of seed "
+                f"{bundle.manifest.seed.lifetime}; if a simulator leaks, set execution.recycle."
+            )
+    return found
+
+
+def memory_slope(peaks: Sequence[int]) -> float | None:
+    """Return by how many bytes a block the peak memory grew, None where it came to rest.
+
+    It is the mean over the last half of the blocks, and told if it adds up to 64 MiB or more,
+    and both quarters of these blocks have a share of it.
+    """
+    half = peaks[len(peaks) // 2 :]
+    if len(half) < 4:
+        return None
+    first, middle, last = half[0], half[len(half) // 2], half[-1]
+    if last - first < 1 << 26 or min(middle - first, last - middle) < (last - first) / 4:
+        return None
+    return (last - first) / (len(half) - 1)
 
 
 def imported(bundles: Sequence[Bundle]) -> str | None:

@@ -126,6 +126,7 @@ WORKERS = (("E", "a_1", [0.1, 0.2]), ("L", "a_1", [0.3, 0.4, 0.5]), ("E", "a_1",
 
 
 def test_two_workers_interleaved_are_one_log(tmp_path):
+    """PAR-09: rows of two workers in one block."""
     rows = log_rows(*WORKERS)
     split = [{**row, "worker_id": f"w{at % 2}"} for at, row in enumerate(rows)]
     whole = read(l2logger_folder(tmp_path / "one", rows))
@@ -138,6 +139,7 @@ def test_two_workers_interleaved_are_one_log(tmp_path):
 
 
 def test_counters_that_begin_anew_in_each_block_are_accepted(tmp_path):
+    """PAR-09: experiences counted by block."""
     rows = log_rows(*WORKERS)
     numbers = [0, 1, 0, 1, 2, 0]
     anew = [{**row, "exp_num": str(n)} for row, n in zip(rows, numbers, strict=True)]
@@ -162,6 +164,7 @@ def test_workers_at_their_own_pace_are_accepted(tmp_path):
 
 
 def test_disorder_inside_a_worker_is_refused_with_its_line(tmp_path):
+    """PAR-09: what is out of order within a worker is an error."""
     rows = log_rows(("E", "a_1", [0.1]), ("L", "a_1", [0.2, 0.3, 0.4]))
     rows[3]["exp_num"] = "1"
     with pytest.raises(Unsupported, match=r"1-train/data-log.tsv, line 4, column exp_num"):

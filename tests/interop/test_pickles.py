@@ -45,6 +45,7 @@ def saved(path: Path, value, protocol: int = 2, *, plain: bool = False) -> Path:
 
 
 def test_a_real_file_is_read():
+    """INS-06: a pickle of arrays that others left is read without running it."""
     found = load(DATA / "result.pt", "result.pt")
     assert found["S_conf_mat"].tolist() == [[0.55, 0, 0], [0.2, 0.75, 0], [0.1, 0.6, 0.85]]
     assert found["S_conf_mat"].dtype == np.float64
@@ -115,6 +116,7 @@ def with_mark(attack: Call, mark: Path) -> Call:
 @pytest.mark.parametrize("plain", [False, True])
 @pytest.mark.parametrize(("attack", "words"), ATTACKS)
 def test_calls_are_refused_by_name_and_never_made(tmp_path, attack, words, plain):
+    """INS-06: what a pickle wants to call is named and not called."""
     mark = tmp_path / "mark"
     for protocol in (0, 2, 4):
         value = {"S_conf_mat": np.eye(2), "extra": with_mark(attack, mark)}

@@ -27,12 +27,14 @@ class RemoteSettings(AgentSettings):
 
     ``address``: tcp://HOST:PORT or unix:PATH. ``chunk``: how many of the actions that an answer
     holds are carried out before the next observation (None: as many as the server says).
-    ``timeout``: seconds to wait for an answer.
+    ``timeout``: seconds to wait for an answer. ``trained_on``: the ids of the suites that the
+    policy was trained on, for the record.
     """
 
     address: str
     chunk: int | None = Field(None, ge=1)
     timeout: float = Field(60.0, gt=0)
+    trained_on: tuple[str, ...] = ()
 
 
 class Remote(Agent):
@@ -164,4 +166,6 @@ class Remote(Agent):
 
     def details(self) -> dict[str, Any]:
         """Return where the policy is, its name, and how many actions are carried out at once."""
-        return {"address": self.settings.address, "policy": self._name, "chunk": self.chunk}
+        trained = {"trained_on": list(self.settings.trained_on)} if self.settings.trained_on else {}
+        where = {"address": self.settings.address, "policy": self._name, "chunk": self.chunk}
+        return where | trained

@@ -54,6 +54,7 @@ def test_hashed_words_never_change():
 
 @pytest.mark.parametrize("kind", ["hashed_words", "bert"])
 def test_instructions_that_are_missing_are_asked_for(kind):
+    """DAT-10: a missing instruction is an error, not a guess."""
     with pytest.raises(UsageError, match=r"task 'task_1' tells the agent none.*one_hot"):
         embedding(kind, contexts(("a", None)))
     hidden = (TaskContext(Spaces(None, None)),)

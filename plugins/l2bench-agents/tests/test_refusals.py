@@ -39,6 +39,7 @@ def gpus(monkeypatch):
 
 
 def test_auto_takes_the_first_gpu_or_the_cpu(gpus):
+    """CFG-03: only ``auto`` may fall back."""
     gpus(0)
     assert choose_device("auto") == torch.device("cpu")
     gpus(2)
@@ -50,6 +51,7 @@ def test_auto_takes_the_first_gpu_or_the_cpu(gpus):
 
 @pytest.mark.parametrize("asked", ["cuda", "cuda:0", "cuda:3"])
 def test_a_gpu_that_is_not_there_is_an_error_not_the_cpu(gpus, asked):
+    """CFG-03: a GPU that was asked for is never replaced."""
     gpus(0)
     with pytest.raises(Unsupported, match=r"no CUDA GPU here; choose one of auto, cpu$"):
         choose_device(asked)
@@ -63,6 +65,7 @@ def test_a_gpu_number_too_high_is_an_error_with_the_choices(gpus):
 
 @pytest.mark.parametrize("asked", ["gpu", "cud", "cuda:", "cuda:-1", "CPU", "", "mps"])
 def test_an_unknown_device_is_an_error_with_the_choices(gpus, asked):
+    """CFG-03: other names are refused with the choices."""
     gpus(0)
     with pytest.raises(UsageError, match=f"unknown device '{asked}'.*choose one of auto, cpu"):
         choose_device(asked)

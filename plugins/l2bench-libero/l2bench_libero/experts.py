@@ -21,7 +21,7 @@ from l2bench_libero.tasks import Task, suite_name
 Array = NDArray[np.float64]
 
 #: Changes whenever demonstrations come out differently; part of the name of stored demonstrations.
-VERSION = 2
+VERSION = 3
 GAIN = 20.0
 OPEN, CLOSE = -1.0, 1.0
 _FINGERS_APART = 0.08

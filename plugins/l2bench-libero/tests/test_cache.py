@@ -166,6 +166,7 @@ def test_a_full_disk_is_one_line(official, tmp_path, monkeypatch):
 
 
 def test_shared_initial_states_are_counted(official, tmp_path):
+    """DAT-08: how many evaluation states also begin a demonstration."""
     with h5py.File(official) as file:
         first = np.stack([file[f"data/demo_{i}/states"][0] for i in range(2)])
     states = np.random.default_rng(1).normal(size=(50, 6))

@@ -58,6 +58,7 @@ def test_a_record_agrees_with_itself_and_within_tolerance():
 
 
 def test_a_bowl_that_slid_stops_the_run_in_one_line(monkeypatch):
+    """SEED-07: an object that rests elsewhere than recorded stops the run."""
     monkeypatch.setattr(canaries, "measure", lambda env: slid())
     with pytest.raises(RunFailed) as caught:
         canaries.check(Still(VICTIM))

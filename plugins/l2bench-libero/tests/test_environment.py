@@ -144,6 +144,7 @@ def test_variants_have_no_official_demonstrations_unless_only_words_differ():
 def test_protocols_fill_in_what_is_not_set(
     protocol, steps, action, size, orientation, numbers, horizon
 ):
+    """EVAL-13: how long and with which action objects settle is the protocol's."""
     wanted = task(observation="pixels", protocol=protocol)
     env = Object().make(wanted)
     assert (env.settle_steps, env.settle_action[6], env.orientation) == (steps, action, orientation)
@@ -213,6 +214,7 @@ def test_the_renderer_is_recorded_where_images_are_seen(monkeypatch):
 
 
 def test_no_renderer_is_looked_for_with_state_observations(monkeypatch):
+    """REN-01: a machine without OpenGL runs what needs none."""
     def refuse():
         raise Unsupported("none")
 

@@ -223,6 +223,7 @@ def test_a_server_that_breaks_off_again_and_again_is_given_up(hub, tmp_path):
 
 
 def test_a_wrong_digest_leaves_no_file(hub, tmp_path):
+    """DAT-01: what is not what was published never gets its name."""
     hub.files[FIRST] = b"y" * SIZE
     with pytest.raises(RunFailed, match=rf"{NAMES[0]} of .*: sha256: expected \w+, found \w+; .*"):
         get(tmp_path)

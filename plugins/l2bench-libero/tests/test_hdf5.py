@@ -47,6 +47,7 @@ def test_demonstrations_come_by_number_not_by_name(tmp_path, write):
 
 
 def test_nothing_keeps_the_file_open(official):
+    """DAT-03: demonstrations hold no file and can be sent to other processes."""
     data = hdf5.read(official)
     assert len(pickle.loads(pickle.dumps(data))) == 7
     with h5py.File(official, "r+"):
@@ -87,6 +88,7 @@ OBS = ("joint_states", "gripper_states", "ee_states", "agentview_rgb", "eye_in_h
     "key", ["/data", *(f"/data/demo_1/{k}" for k in DEMO), *(f"/data/demo_1/obs/{k}" for k in OBS)]
 )
 def test_each_missing_key_has_one_message(official, key):
+    """DAT-05: every key is looked for before it is used."""
     with h5py.File(official, "r+") as file:
         del file[key]
     [problem] = hdf5.problems(official)
@@ -157,6 +159,7 @@ def test_wrong_and_missing_counts_are_named(official):
     ],
 )
 def test_images_of_another_orientation_are_named(official, attributes, stored, words):
+    """DAT-02: a file whose images are turned otherwise is refused."""
     with h5py.File(official, "r+") as file:
         for name, value in attributes.items():
             if value is None:

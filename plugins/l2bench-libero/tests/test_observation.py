@@ -86,6 +86,7 @@ def corners(*values):
     ],
 )
 def test_orientations_by_their_corners(orientation, expected):
+    """DAT-02: each orientation has a name and its own picture."""
     turned = obs.turn(corners(1, 2, 3, 4), orientation)
     assert np.array_equal(turned, corners(*expected))
     assert turned.flags.c_contiguous

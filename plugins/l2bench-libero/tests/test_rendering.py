@@ -32,6 +32,7 @@ def test_the_users_choice_comes_first(working, monkeypatch):
 
 
 def test_what_was_tried_is_named(working, monkeypatch):
+    """REN-01: the backends tried, why they failed, and what to do."""
     working()
     with pytest.raises(Unsupported, match=r"\(egl: no library; osmesa: no library\); install"):
         rendering.backend()

@@ -109,6 +109,7 @@ def test_an_episode_may_last_longer_than_libero_allows(simulators):
 
 
 def test_the_horizon_counts_the_agents_steps_only(simulators):
+    """EVAL-13: steps of settling are none of the agent's."""
     env = simulators("libero_object", 0)
     env.reset(seed=0)
     env.horizon = 3
@@ -184,6 +185,7 @@ print("done")
 
 
 def test_state_observations_need_no_opengl_no_home_and_no_answers(tmp_path):
+    """REN-01: no OpenGL is loaded where nothing is rendered."""
     home = tmp_path / "home"
     home.mkdir(mode=0o500)
     environment = {
@@ -240,6 +242,7 @@ def test_rendering_is_refused_with_state_observations(simulators):
 
 
 def test_a_failing_renderer_is_one_warning_at_the_end():
+    """REN-03: closing fails once, in one line."""
     class Broken:
         def close(self):
             raise RuntimeError("no context")

@@ -81,6 +81,7 @@ def files(tmp_path, write):
 
 
 def test_files_are_looked_at_before_the_run(files, registry, tmp_path, capsys):
+    """DAT-01: a file cut short is found before anything runs."""
     victim = files / f"{tasks.find('libero_goal', 4).name}_demo.hdf5"
     whole = victim.read_bytes()
     arguments = ["run", "libero_goal", "agent=random", f"execution.data={tmp_path}"]

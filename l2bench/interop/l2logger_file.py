@@ -1,0 +1,167 @@
+"""One file of an l2logger log: its lines read strictly, as columns of numbers and words."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv
+
+from l2bench.errors import Unsupported
+from l2bench.interop.text import MISSING, cells, check_header
+
+#: The columns of the format; every other one is a measure.
+STANDARD = (
+    "block_num", "exp_num", "worker_id", "block_type", "block_subtype", "task_name",
+    "task_params", "exp_status", "timestamp",
+)  # fmt: skip
+NUMBERS = ("block_num", "exp_num")
+WORDS = ("worker_id", "block_type", "block_subtype", "task_name", "task_params", "exp_status")
+_NEEDED = ("block_num", "exp_num", "block_type", "task_name")
+_CODED = pa.dictionary(pa.int32(), pa.string())
+#: Bytes that are parsed at once; a file that is larger is taken in pieces.
+PIECE = 2**28
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some rows of a file, columns by name: numbers (n,), and words with the code of each row.
+
+    A single word may come without codes. ``times`` are texts, None without such a column.
+    """
+
+    rows: int
+    numbers: Mapping[str, Any]
+    words: Mapping[str, tuple[list[str], Any]]
+    times: pa.Array | None
+
+
+def parts(raw: bytes, name: str, measure: str) -> Iterator[Part]:
+    """Yield the rows of a file of whole lines, whose name is used in messages.
+
+    Raises:
+        Unsupported: naming the line and column that is wrong.
+    """
+    body = raw.find(b"\n") + 1
+    _, header = next(cells(raw[:body], name, "\t"), (1, []))
+    check_header(header, name, [*_NEEDED, measure])
+    line = 2
+    for begin, end in _pieces(raw, body):
+        try:
+            table = _table(raw, begin, end, header, measure)
+        except pa.ArrowException as error:
+            raise _fault(raw, name, len(header), measure, str(error)) from None
+        for column in NUMBERS:
+            if table[column].null_count:
+                row = table[column].is_null().to_pylist().index(True)
+                raise Unsupported(f"{name}, line {row + line}, column {column}: no number")
+        line += table.num_rows
+        yield _part(table, measure)
+
+
+def _pieces(raw: bytes, begin: int) -> Iterator[tuple[int, int]]:
+    """Yield where pieces of whole lines begin and end."""
+    while begin < len(raw):
+        end = len(raw)
+        if end - begin > PIECE:
+            end = raw.rfind(b"\n", begin, begin + PIECE) + 1 or raw.find(b"\n", begin) + 1
+        yield begin, end
+        begin = end
+
+
+def _table(raw: bytes, begin: int, end: int, header: Sequence[str], measure: str) -> pa.Table:
+    """Return a piece as a table, words as texts where one stands throughout, else coded.
+
+    To read a column as texts takes half as long. Whether one word stands throughout is guessed
+    from the first and the last line, and seen afterwards.
+    """
+    first = raw[begin : raw.find(b"\n", begin)].split(b"\t")
+    last = raw[raw.rfind(b"\n", begin, end - 1) + 1 : end - 1].split(b"\t")
+    same = zip(header, first, last, strict=False)
+    uniform = {c for c, one, other in same if c in WORDS and one == other}
+    piece = memoryview(raw)[begin:end]
+    table = _read(piece, header, measure, uniform)
+    steps = np.arange(table.num_rows + 1, dtype=np.int32)
+    if all(_is_uniform(table[column].chunk(0), steps) for column in uniform):
+        return table
+    return _read(piece, header, measure, ())
+
+
+def _read(
+    piece: memoryview, header: Sequence[str], measure: str, texts: Collection[str]
+) -> pa.Table:
+    kinds = {**dict.fromkeys(WORDS, _CODED), **dict.fromkeys(NUMBERS, pa.int64())}
+    kinds |= {"timestamp": pa.string(), measure: pa.float64()}
+    kinds |= dict.fromkeys(texts, pa.string())
+    wanted = [column for column in header if column in kinds]
+    return csv.read_csv(
+        pa.BufferReader(piece),
+        read_options=csv.ReadOptions(
+            use_threads=False, block_size=len(piece), column_names=list(header)
+        ),
+        parse_options=csv.ParseOptions(delimiter="\t", ignore_empty_lines=False),
+        convert_options=csv.ConvertOptions(
+            include_columns=wanted,
+            column_types={column: kinds[column] for column in wanted},
+            null_values=list(MISSING),
+            strings_can_be_null=False,
+        ),
+    )
+
+
+def _is_uniform(texts: pa.StringArray, steps: Any) -> bool:
+    """Return whether all texts (n,) are the same; ``steps`` are the numbers 0 to n."""
+    _, ends, content = texts.buffers()
+    size, rest = len(texts[0].as_py().encode()), len(texts) - 1
+    if not np.array_equal(np.frombuffer(ends, np.int32, len(steps)), steps * np.int32(size)):
+        return False
+    repeats = size * rest  # the content is the same when it is moved by one text
+    return not repeats or bool(content.slice(0, repeats).equals(content.slice(size, repeats)))
+
+
+def _part(table: pa.Table, measure: str) -> Part:
+    present = set(table.column_names)
+    words: dict[str, tuple[list[str], Any]] = {}
+    for column in WORDS:
+        if column in present:
+            found = table[column].chunk(0)
+            if isinstance(found, pa.DictionaryArray):
+                words[column] = found.dictionary.to_pylist(), found.indices.to_numpy()
+            else:
+                words[column] = [found[0].as_py()], None
+    return Part(
+        rows=table.num_rows,
+        numbers={column: table[column].to_numpy() for column in (*NUMBERS, measure)},
+        words=words,
+        times=table["timestamp"].chunk(0) if "timestamp" in present else None,
+    )
+
+
+def _fault(raw: bytes, name: str, width: int, measure: str, text: str) -> Unsupported:
+    """Return the error that names the first line which cannot be read."""
+    header: list[str] = []
+    for line, texts in cells(raw, name, "\t"):
+        if len(texts) != width:
+            return Unsupported(f"{name}, line {line}: {len(texts)} cells, the header has {width}")
+        header = header or texts
+        if line == 1:
+            continue
+        for column, cell in zip(header, texts, strict=True):
+            whole = column in NUMBERS
+            if (whole or column == measure) and not _is_number(cell, whole):
+                what = "a whole number" if whole else "a number"
+                return Unsupported(f"{name}, line {line}, column {column}: {cell!r} is not {what}")
+    return Unsupported(f"{name} cannot be read: {text.splitlines()[0]}")
+
+
+def _is_number(text: str, whole: bool) -> bool:
+    if text in MISSING:
+        return not whole
+    try:
+        value = float(text)
+    except ValueError:
+        return False
+    return not whole or text.strip().lstrip("+-").isdecimal() or value != value
