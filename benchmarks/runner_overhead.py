@@ -20,6 +20,7 @@ from l2bench.batches import SampleLesson
 from l2bench.builtin.catch import CatchEnvironment
 from l2bench.builtin.digits import DigitsEnvironment
 from l2bench.builtin.gym import GymnasiumEnvironment
+from l2bench.cast import Execution
 from l2bench.environment import Spaces
 from l2bench.evaluation import Episode, LocalPool
 from l2bench.interaction import InteractionLesson
@@ -82,7 +83,7 @@ def stream(name: str, environment, task: Task) -> None:
     rng = np.random.default_rng(0)
     env = environment.make(task)
     context = TaskContext(Spaces(env.observation_space, env.action_space))
-    pool = LocalPool({task.environment: environment}, keep=1)
+    pool = LocalPool({task.environment: environment}, Execution(keep_environments=1))
     actions = [int(a) for a in rng.integers(env.action_space.n, size=STEPS)]
     rows: list[tuple[float, float, float]] = []
     for _ in range(ROUNDS):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -64,11 +65,19 @@ class Execution(Model):
     traces: Annotated[float, Field(ge=0, le=1)] = 0.05
     videos: Literal["none", "first", "failed", "all"] = "none"
     keep_agents: bool = False
-    device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = "auto"
+    device: str = "auto"
     threads: Annotated[int, Field(ge=1)] | None = None
     data: Annotated[Path, Field(validate_default=True)] = Path("l2bench-data")
     seeds: Annotated[tuple[Seed, ...], Field(min_length=1)] | None = None
     observers: tuple[str, ...] = ()
+
+    @field_validator("device")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        if not re.fullmatch(r"auto|cpu|cuda(:[0-9]+)?", value):
+            hint = nearest(value, ("auto", "cpu", "cuda"))
+            raise ValueError(f"expected auto, cpu, cuda or cuda:N, got '{value}'{hint}")
+        return value
 
     @field_validator("seeds")
     @classmethod

@@ -104,7 +104,7 @@ class InteractionLesson(Lesson):
         try:
             _, reward, terminated, truncated, info = result
         except (TypeError, ValueError):
-            found = len(result) if isinstance(result, tuple) else "no"
+            found = len(result) if isinstance(result, tuple | list) else "no"
             raise RunFailed(f"step() returned {found} values: {OLD_API}") from None
         self._reward += reward  # type: ignore[operator]
         self._until -= 1

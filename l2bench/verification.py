@@ -242,6 +242,6 @@ def nothing(bundle: Bundle) -> RunFailed:
     """Return the error of a bundle in which there is nothing to play again."""
     return RunFailed(
         f"{bundle.folder} keeps 0 traces; run with execution.traces=0.05 or more, or verify with "
-        f"the agents kept by execution.keep_agents=true (--agents DIR), or run it all again "
+        f"the agents kept by execution.keep_agents=true (--kept-agents DIR), or run it all again "
         f"(--rerun)"
     )

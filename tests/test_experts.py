@@ -134,3 +134,14 @@ def test_kemkers_offline_learner_is_the_expert_of_the_first_task(cli, registry, 
     code, _, errors = cli("report", tmp_path / "run", *setting)
     assert code == 2
     assert "--setting goes with another tool's results" in errors
+
+
+def test_experts_that_learn_from_demonstrations_have_no_learning_score(registry, tmp_path):
+    """Nothing to compare learning with: a reason, not a failure after the whole run."""
+    suite = probe_suite(
+        2, source="demonstrations", unit="epochs", experts=True, metrics=["l2m", "libero"]
+    )
+    scores = run_suite(registry, suite, "late_bloomer", tmp_path / "run")
+    (found,) = [m for m in scores["metrics"] if m["id"] == "l2m.relative_performance"]
+    assert found["value"] is None
+    assert "not scored" in found["undefined_reason"]

@@ -183,7 +183,7 @@ def test_the_command(tmp_path, cli):
     code, out, _ = cli("verify", bundle, "--json", "--episodes", "4")
     assert code == 0
     assert len(json.loads(out)["bundles"][0]["episodes"]) == 4
-    assert cli("verify", bundle.parent, "--agents", bundle.parent / "agents")[0] == 0
+    assert cli("verify", bundle.parent, "--kept-agents", bundle.parent / "agents")[0] == 0
     assert cli("verify", bundle, "--rerun")[0] == 0
     shorter = edited(bundle, tmp_path / "1", "episodes", lambda t: with_value(t, "length", 0, 7))
     code, out, _ = cli("verify", shorter)
@@ -199,7 +199,7 @@ def test_what_cannot_be_verified_is_told_apart(tmp_path, cli):
     code, _, err = cli("verify", bundle)
     assert code == 1
     assert "0 traces" in err
-    code, _, err = cli("verify", bundle, "--agents", tmp_path)
+    code, _, err = cli("verify", bundle, "--kept-agents", tmp_path)
     assert code == 2
     assert "keep_agents" in err
     assert cli("verify", bundle, "--rerun", "--episodes", "3")[0] == 2

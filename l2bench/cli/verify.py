@@ -38,7 +38,8 @@ from l2bench.verification import (
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--episodes", type=click.IntRange(1), help="How many to draw; default: all traced.")
 @click.option(
-    "--agents",
+    "--kept-agents",
+    "agents",
     type=click.Path(path_type=Path),
     help="Play with the agents that execution.keep_agents=true left, not from traces.",
 )
@@ -66,7 +67,9 @@ def verify(
     played again.
     """
     if rerun and (agents or episodes):
-        raise UsageError("--rerun runs everything again; it goes without --agents and --episodes")
+        raise UsageError(
+            "--rerun runs everything again; it goes without --kept-agents and --episodes"
+        )
     registry = Registry()
     found = []
     for bundle in [read_bundle(place) for place in find_bundles(path)]:

@@ -110,9 +110,11 @@ class Rollout:
         """Take one step; `outcome` is set when the episode is over."""
         self._note(action)
         result = self._env.step(action)
-        if len(result) != 5:
-            raise RunFailed(f"step() returned {len(result)} values: {OLD_API}")
-        observation, reward, terminated, truncated, info = result
+        try:
+            observation, reward, terminated, truncated, info = result
+        except (TypeError, ValueError):
+            found = len(result) if isinstance(result, tuple | list) else "no"
+            raise RunFailed(f"step() returned {found} values: {OLD_API}") from None
         self._count(observation, float(reward), terminated, truncated, info)
         return observation
 

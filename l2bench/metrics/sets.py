@@ -166,7 +166,8 @@ class L2MMetrics(MetricSet):
     raw: ClassVar[bool] = False
 
     def __init__(self, experts: Sequence[Lifetime] = ()) -> None:
-        self.experts = [_expert(lifetime, self.raw) for lifetime in experts]
+        logs = (_expert(lifetime, self.raw) for lifetime in experts)
+        self.experts = [log for log in logs if log is not None]
 
     def score(self, lifetime: Lifetime) -> Scores:
         """Return the L2M metrics of the lifetime, its tasks, and its pairs of tasks.
@@ -220,8 +221,8 @@ class L2MetricsMetrics(L2MMetrics):
     raw: ClassVar[bool] = True
 
 
-def _expert(lifetime: Lifetime, raw: bool) -> Log:
-    """Return the learning rows of an expert's lifetime."""
+def _expert(lifetime: Lifetime, raw: bool) -> Log | None:
+    """Return the learning rows of an expert's lifetime; None where none of them is scored."""
     if lifetime.cells is not None:
         raise Unsupported("the L2M metrics need the raw rows of an expert; this one has none")
     log = log_of(lifetime, raw=raw)
@@ -229,6 +230,8 @@ def _expert(lifetime: Lifetime, raw: bool) -> Log:
     learned = set() if part is None else {part.tasks[t] for t in part.task}
     if part is None or len(learned) != 1:
         raise Unsupported(f"an expert learns exactly one task; this lifetime learns {len(learned)}")
+    if np.isnan(part.value).all():
+        return None
     if np.isnan(part.value).any():
         raise Unsupported(f"the learning experiences of the expert of {learned.pop()} are unscored")
     return part

@@ -1,5 +1,7 @@
 """Which OpenGL backend is taken, and what is said when none works; nothing is rendered here."""
 
+import os
+
 import pytest
 
 from l2bench.errors import Unsupported, UsageError
@@ -52,3 +54,19 @@ def test_backends_that_cannot_render_off_screen_are_refused(working, monkeypatch
 def test_a_probe_reports_the_reason():
     reason = "ModuleNotFoundError: No module named 'mujoco.nonsense'"
     assert rendering.probe("nonsense") == reason
+
+
+def test_a_backend_that_another_library_chose_first_is_told(monkeypatch):
+    """REN-02: what is set too late is said, and the variables are as they were."""
+
+    def taken(name):
+        raise AttributeError("'NoneType' object has no attribute 'eglQueryString'")
+
+    monkeypatch.setenv("PYOPENGL_PLATFORM", "glx")
+    monkeypatch.setattr(rendering.devices, "take", lambda: None)
+    before = dict(os.environ)
+    with monkeypatch.context() as patch:
+        patch.setattr(rendering.importlib, "import_module", taken)
+        with pytest.raises(Unsupported, match=r"eglQueryString.*set MUJOCO_GL before starting"):
+            rendering._context("egl", 4, 4)
+    assert dict(os.environ) == before

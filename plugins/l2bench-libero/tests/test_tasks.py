@@ -174,6 +174,7 @@ def test_provenance_names_distribution_versions_and_files():
 
 
 def test_quiet_environment_puts_the_variables_back(monkeypatch):
+    """REN-02: variables of OpenGL are set for what is imported, and for nothing else."""
     monkeypatch.setenv("LIBERO_CONFIG_PATH", "/mine")
     monkeypatch.delenv("MPLCONFIGDIR", raising=False)
     before = dict(os.environ)
