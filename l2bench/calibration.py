@@ -190,7 +190,7 @@ def expected(cast: Cast, costs: Sequence[Cost]) -> dict[str, Any]:
     has before the demonstrations are there.
     """
     of = {index: cost for cost in costs for index in cost.tasks}
-    seeds = cast.execution.seeds or cast.suite.seeds
+    seeds = cast.seeds
     simulation = acting = 0.0
     learning: float | None = 0.0
     for block in plan(cast.suite, seeds[0]):
@@ -199,7 +199,7 @@ def expected(cast: Cast, costs: Sequence[Cost]) -> dict[str, Any]:
             learning = None if spent is None or learning is None else learning + spent
             continue
         for index in block.tasks:
-            cost, horizon = of[index], _horizon(cast, index)
+            cost, horizon = of[index], cast.horizon(index) or 1
             simulation += block.episodes * ((cost.reset or 0) + horizon * (cost.step or 0))
             acting += block.episodes * horizon / cost.chunk * cost.act / cost.batch
     spread = max(1, min(cast.execution.workers, os.cpu_count() or 1))
@@ -211,16 +211,12 @@ def expected(cast: Cast, costs: Sequence[Cost]) -> dict[str, Any]:
     return {"lifetimes": len(seeds), "workers": cast.execution.workers, **parts}
 
 
-def _horizon(cast: Cast, index: int) -> int:
-    return cast.suite.tasks[index].horizon or cast.infos[index].horizon or 1
-
-
 def _learn_seconds(cast: Cast, block: Block, of: Mapping[int, Cost]) -> float | None:
     assert block.task is not None
     learning = learning_of(cast.suite, block.task)
     amount, each = block.stop - block.start, of[block.task].learn or 0.0
     if learning.unit == "episodes":
-        return amount * _horizon(cast, block.task) * each
+        return amount * (cast.horizon(block.task) or 1) * each
     if learning.unit in ("steps", "samples"):
         return amount * each
     if learning.source == "samples":

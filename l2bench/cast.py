@@ -249,6 +249,15 @@ class Cast:
             with guarded(f"environment '{task.environment}', the data of task '{task.id}'"):
                 self.environments[task.environment].check_data(task, self.execution.data)
 
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The lifetimes to run, by seed."""
+        return self.execution.seeds or self.suite.seeds
+
+    def horizon(self, index: int) -> int | None:
+        """Return the steps after which episodes of a task end, None if they may go on for ever."""
+        return self.suite.tasks[index].horizon or self.infos[index].horizon
+
     def reveals(self, what: str) -> bool:
         """Return whether the suite tells the agent this."""
         return what in self.suite.scenario.reveal

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from l2bench.bundle.model import TaskProbe
@@ -49,6 +49,38 @@ def doubts(one: Sequence[Bundle], other: Sequence[Bundle]) -> list[str]:
 def unseeded(bundles: Sequence[Bundle]) -> list[str]:
     """Return the tasks that did not honour their seed."""
     return sorted({task for task, probe in _probes(bundles) if probe.seed_honoured is False})
+
+
+def origins_that_differ(sides: Sequence[Sequence[Bundle]]) -> dict[str, list[str | None]]:
+    """Return what differs in how and on what the agents were run, one value an agent.
+
+    Several values of one agent, from several lifetimes or starts, stand side by side.
+    """
+    facts = [_origin(bundles) for bundles in sides]
+    keys = dict.fromkeys(key for side in facts for key in side)
+    rows = {
+        key: [", ".join(sorted(side[key])) if key in side else None for side in facts]
+        for key in keys
+    }
+    return {key: row for key, row in rows.items() if any(value != row[0] for value in row)}
+
+
+def _origin(bundles: Sequence[Bundle]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for bundle in bundles:
+        plugins = {
+            f"{p.kind.replace('_', ' ')} {p.name}": f"{p.distribution} {p.version}"
+            for p in bundle.manifest.plugins
+            if p.kind != "agent"
+        }
+        parts: list[Mapping[str, Any]] = [{"l2bench": bundle.manifest.l2bench.version}, plugins]
+        for segment in bundle.provenance.segments:
+            parts += [{"Python": segment.python, "platform": segment.platform}, segment.packages]
+            parts.append({f"execution {key}": value for key, value in segment.execution.items()})
+        for part in parts:
+            for key, value in part.items():
+                found.setdefault(key, set()).add(str(value))
+    return found
 
 
 def _frames(one: Sequence[Bundle], other: Sequence[Bundle]) -> list[str]:

@@ -201,6 +201,34 @@ class Environment(ABC):
         return {}
 
 
+def leaves(observation: Observation, key: str = "") -> list[tuple[str, Any]]:
+    """Return the arrays of an observation with their keys, in the order of the keys.
+
+    Keys of nested parts are joined by "/"; that of a bare array is empty.
+    """
+    if isinstance(observation, Mapping):
+        parts = sorted((str(name), value) for name, value in observation.items())
+    elif isinstance(observation, tuple):
+        parts = [(str(at), value) for at, value in enumerate(observation)]
+    else:
+        return [(key, observation)]
+    return [
+        leaf for name, value in parts for leaf in leaves(value, f"{key}/{name}" if key else name)
+    ]
+
+
+def fold(digest: Any, observation: Observation) -> None:
+    """Feed an observation to a digest of hashlib, array by array.
+
+    Of each array: its key (see `leaves`), type as numpy writes it (``<f8``), shape and C-ordered
+    bytes, the first three ended by a zero byte.
+    """
+    for key, value in leaves(observation):
+        array = np.asarray(value)
+        digest.update(f"{key}\0{array.dtype.str}\0{array.shape}\0".encode())
+        digest.update(array.tobytes())
+
+
 def close_quietly(env: gymnasium.Env[Any, Any]) -> None:
     """Close an environment; a failure of that is worth a line, never a result."""
     try:

@@ -50,7 +50,7 @@ class Run:
     @property
     def seeds(self) -> tuple[int, ...]:
         """The lifetimes to run, by seed."""
-        return self.cast.execution.seeds or self.cast.suite.seeds
+        return self.cast.seeds
 
     def _deviations(self, seed: int) -> tuple[str, ...]:
         extra = () if seed in self.cast.suite.seeds else ("seeds",)

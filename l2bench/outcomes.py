@@ -6,12 +6,13 @@ several tasks; runs are lifetimes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
+from l2bench import conditions
 from l2bench.bundle.lifetime import Lifetime
 from l2bench.bundle.reader import Bundle
 from l2bench.comparison import Contender, compare, paired_difference
@@ -52,7 +53,7 @@ def weighed(contenders: Sequence[Contender], metrics: Sequence[str] = ()) -> dic
         "n_episodes": [
             sum(bundle.manifest.counts.episodes_done for bundle in c.bundles) for c in contenders
         ],
-        "origin": origins_that_differ([c.bundles for c in contenders]),
+        "origin": conditions.origins_that_differ([c.bundles for c in contenders]),
     }
     return {**found, **more, "outcomes": outcomes(contenders) if found["comparable"] else None}
 
@@ -157,35 +158,3 @@ def _pair(
         difference = paired_difference(each[i][name], each[j][name], own)
         rows.append({"task": name, "means": means, **difference})
     return {"agents": agents, "improvement": asdict(chance), "tasks": rows}
-
-
-def origins_that_differ(sides: Sequence[Sequence[Bundle]]) -> dict[str, list[str | None]]:
-    """Return what differs in how and on what the agents were run, one value an agent.
-
-    Several values of one agent, from several lifetimes or starts, stand side by side.
-    """
-    facts = [_origin(bundles) for bundles in sides]
-    keys = dict.fromkeys(key for side in facts for key in side)
-    rows = {
-        key: [", ".join(sorted(side[key])) if key in side else None for side in facts]
-        for key in keys
-    }
-    return {key: row for key, row in rows.items() if any(value != row[0] for value in row)}
-
-
-def _origin(bundles: Sequence[Bundle]) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
-    for bundle in bundles:
-        plugins = {
-            f"{p.kind.replace('_', ' ')} {p.name}": f"{p.distribution} {p.version}"
-            for p in bundle.manifest.plugins
-            if p.kind != "agent"
-        }
-        parts: list[Mapping[str, Any]] = [{"l2bench": bundle.manifest.l2bench.version}, plugins]
-        for segment in bundle.provenance.segments:
-            parts += [{"Python": segment.python, "platform": segment.platform}, segment.packages]
-            parts.append({f"execution {key}": value for key, value in segment.execution.items()})
-        for part in parts:
-            for key, value in part.items():
-                found.setdefault(key, set()).add(str(value))
-    return found

@@ -43,6 +43,11 @@ class Plugin:
     broken: str | None = None
     names: dict[Kind, dict[str, Any]] = field(default_factory=dict)
 
+    @property
+    def package(self) -> str:
+        """The top-level package that holds the plugin's code."""
+        return self.entry_point.split(":")[0].split(".")[0]
+
     def summary(self) -> dict[str, Any]:
         """Return the plugin as plain data."""
         return {

@@ -12,7 +12,7 @@ import numpy as np
 
 from l2bench.bundle.model import Frame, TaskProbe
 from l2bench.bundle.privacy import anonymous
-from l2bench.environment import Environment, Observation, TaskInfo, close_quietly
+from l2bench.environment import Environment, Observation, TaskInfo, close_quietly, fold, leaves
 from l2bench.errors import FOREIGN, RunFailed
 from l2bench.limits import time_limit
 from l2bench.seeding import isolated
@@ -133,10 +133,10 @@ def _attempt(
     with isolated(SEED):
         observation, _ = env.reset(seed=SEED, options=options)
         first = _copy(observation)
-        _add(digest, observation)
+        fold(digest, observation)
         for action in actions:
             observation, reward, terminated, truncated, _ = env.step(action)
-            _add(digest, observation)
+            fold(digest, observation)
             digest.update(repr((float(reward), bool(terminated), bool(truncated))).encode())
             if terminated or truncated:
                 break
@@ -149,24 +149,9 @@ def _copy(observation: Observation) -> Observation:
     return np.array(observation)
 
 
-def _add(digest: Any, observation: Observation) -> None:
-    for key, each in _parts(observation):
-        array = np.ascontiguousarray(each)
-        digest.update(f"{key}\0{array.dtype.str}\0{array.shape}\0".encode())
-        digest.update(array.tobytes())
-
-
-def _parts(observation: Observation) -> Iterator[tuple[str, Any]]:
-    if isinstance(observation, Mapping):
-        for key in sorted(observation):
-            yield str(key), observation[key]
-    else:
-        yield "", observation
-
-
 def _images(observation: Observation) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
     """Yield the images of an observation: bytes in two or more dimensions."""
-    for key, each in _parts(observation):
+    for key, each in leaves(observation):
         array = np.asarray(each)
         if array.dtype == np.uint8 and array.ndim >= 2:
             yield key, array

@@ -127,7 +127,7 @@ def plugin_refs(registry: Registry, cast: Cast) -> list[PluginRef]:
     refs = []
     for kind, registered, name in wanted:
         plugin = registry.plugin_of(registered, name)
-        code = software(plugin.distribution, plugin.entry_point.split(":")[0].split(".")[0])
+        code = software(plugin.distribution, plugin.package)
         refs.append(
             PluginRef(
                 kind=kind,

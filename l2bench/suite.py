@@ -274,9 +274,13 @@ class Suite(Model):
     @property
     def hash(self) -> str:
         """The suite hash, ``"sha256:<hex>"``, over everything that can change a score."""
-        data = {k: v for k, v in self.resolved().items() if k not in PRESENTATION}
-        canonical = rfc8785.dumps(data)
-        return "sha256:" + hashlib.sha256(b"l2bench.suite.v1\n" + canonical).hexdigest()
+        return suite_hash(self.resolved())
+
+
+def suite_hash(resolved: Mapping[str, Any]) -> str:
+    """Return the hash of a suite as stored, which keys that came later do not change."""
+    canonical = rfc8785.dumps({k: v for k, v in resolved.items() if k not in PRESENTATION})
+    return "sha256:" + hashlib.sha256(b"l2bench.suite.v1\n" + canonical).hexdigest()
 
 
 def differences(base: Suite, changed: Suite) -> tuple[str, ...]:
@@ -304,8 +308,8 @@ def _unequal(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
 
 
 def flat(data: Any, prefix: str = "") -> dict[str, Any]:
-    """Return nested mappings as one, by dotted key."""
-    if isinstance(data, Mapping) and data:
+    """Return nested mappings as one, by dotted key; an empty one inside is a value itself."""
+    if isinstance(data, Mapping) and (data or not prefix):
         return {k: v for key in data for k, v in flat(data[key], f"{prefix}{key}.").items()}
     return {prefix.removesuffix("."): data}
 

@@ -10,14 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from l2bench.agent import Agent
 from l2bench.bookkeeping import episodes_of
 from l2bench.bundle.reader import Bundle
+from l2bench.bundle.tables import KEYS
 from l2bench.cast import AgentSpec, Cast, Execution
 from l2bench.errors import RunFailed, UsageError, guarded
 from l2bench.evaluation import Episode, LiveEnvironments, LocalPool, Outcome, Rollout, test_samples
 from l2bench.plugins import Registry
+from l2bench.records import environment_versions
 from l2bench.scenario import plan
 from l2bench.seeding import isolated, reseed
 
@@ -68,11 +71,16 @@ def traced(bundle: Bundle) -> list[Key]:
     """Return the episodes that keep a trace, as (block, task, episode)."""
     if bundle.traces is None:
         return []
-    columns = (bundle.traces[name].to_pylist() for name in _KEY)
-    return sorted(set(zip(*columns, strict=True)))
+    return sorted(set(_keys(bundle.traces)))
 
 
-_KEY = ("block_index", "task_index", "episode_index")
+def recorded(bundle: Bundle) -> list[Key]:
+    """Return every evaluation episode, as (block, task, episode)."""
+    return sorted(_keys(bundle.lifetime.episodes))
+
+
+def _keys(rows: pa.Table) -> Iterator[Key]:
+    return zip(*(rows[name].to_pylist() for name in KEYS["episodes"]), strict=True)
 
 
 def draw(episodes: Sequence[Key], count: int | None, bundle: Bundle) -> list[Key]:
@@ -90,7 +98,7 @@ def replay(cast: Cast, bundle: Bundle, episodes: Sequence[Key]) -> Iterator[Veri
         RunFailed: if an environment fails.
     """
     steps = _steps(bundle, set(episodes))
-    recorded = _recorded(bundle)
+    rows = _rows(bundle)
     live = LiveEnvironments(limit=4)
     try:
         for key in sorted(episodes, key=lambda key: (key[1], key)):
@@ -98,7 +106,7 @@ def replay(cast: Cast, bundle: Bundle, episodes: Sequence[Key]) -> Iterator[Veri
             doing = f"playing episode {key[2]} of task '{task.id}' (block {key[0]}) again"
             with guarded(doing), isolated(0):
                 env = live.get(cast.environments[task.environment], task)
-                row = recorded[key]
+                row = rows[key]
                 episode = Episode(key[2], row["env_seed"], 0, row["init_state"], traced=True)
                 reseed(episode.env_seed)
                 rollout = Rollout(env, task, episode)
@@ -143,7 +151,7 @@ def _steps(bundle: Bundle, wanted: set[Key]) -> dict[Key, list[dict[str, Any]]]:
     assert bundle.traces is not None
     found: dict[Key, list[dict[str, Any]]] = {key: [] for key in wanted}
     for row in bundle.traces.to_pylist():
-        key = tuple(row[name] for name in _KEY)
+        key = tuple(row[name] for name in KEYS["episodes"])
         if key in wanted:
             found[key].append(row)
     for rows in found.values():
@@ -151,9 +159,9 @@ def _steps(bundle: Bundle, wanted: set[Key]) -> dict[Key, list[dict[str, Any]]]:
     return found
 
 
-def _recorded(bundle: Bundle) -> dict[Key, dict[str, Any]]:
-    rows = bundle.lifetime.episodes.to_pylist()
-    return {(row["block_index"], row["task_index"], row["episode_index"]): row for row in rows}
+def _rows(bundle: Bundle) -> dict[Key, dict[str, Any]]:
+    episodes = bundle.lifetime.episodes
+    return dict(zip(_keys(episodes), episodes.to_pylist(), strict=True))
 
 
 def _differences(row: Mapping[str, Any], outcome: Outcome) -> dict[str, tuple[Any, Any]]:
@@ -175,7 +183,7 @@ def again(cast: Cast, bundle: Bundle, agents: Path, episodes: Sequence[Key]) -> 
         RunFailed: if agent or environment fails.
     """
     states = _states(agents)
-    recorded = _recorded(bundle)
+    rows = _rows(bundle)
     seed = bundle.manifest.seed.lifetime
     blocks = plan(cast.suite, seed)
     pool = LocalPool(cast.environments, cast.execution)
@@ -196,7 +204,7 @@ def again(cast: Cast, bundle: Bundle, agents: Path, episodes: Sequence[Key]) -> 
             ]
             with guarded(f"playing episode {index} of block {block} again"):
                 outcome = _play(cast, pool, agent, task_index, episode)
-            differs = _differences(recorded[key], outcome)
+            differs = _differences(rows[key], outcome)
             task = cast.suite.tasks[task_index].id
             yield Verified(block, task, index, "agent", None, differs)
     finally:
@@ -229,9 +237,7 @@ def changed_versions(cast: Cast, bundle: Bundle) -> list[str]:
     segments = bundle.provenance.segments
     before = segments[-1].environments if segments else {}
     changed = []
-    for name, environment in cast.environments.items():
-        with guarded(f"environment '{name}', its versions"):
-            here = {str(key): str(value) for key, value in environment.versions().items()}
+    for name, here in environment_versions(cast).items():
         for key, value in before.get(name, {}).items():
             if here.get(key) != value:
                 changed.append(f"{name}: {key} was {value}, here {here.get(key, 'missing')}")

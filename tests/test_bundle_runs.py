@@ -14,9 +14,10 @@ from test_runner import Stub, stubbed
 
 from l2bench.bundle import software as code
 from l2bench.bundle.files import read_json
+from l2bench.bundle.hashing import listing_hash
 from l2bench.bundle.model import Tuning
 from l2bench.bundle.reader import find_bundles, read_bundle
-from l2bench.bundle.states import combined, share, state_digests
+from l2bench.bundle.states import share, state_digests
 from l2bench.bundle.writer import BundleWriter
 from l2bench.cast import AgentSpec, Cast, Execution
 from l2bench.errors import Interrupted, RunFailed, UsageError
@@ -306,7 +307,7 @@ def test_unchanged_files_of_a_state_are_kept_once(tmp_path):
     assert share(two, one, known) == state_digests(two)
     assert (two / "sub" / "memory").samefile(one / "sub" / "memory")
     assert not (two / "small").samefile(one / "small")
-    assert combined(state_digests(one)) != combined(state_digests(two))
+    assert listing_hash(state_digests(one)) != listing_hash(state_digests(two))
     assert share(two, None, {}) == state_digests(two)
 
 

@@ -28,7 +28,10 @@ CASES = {
     "workers": 10,
     "experts": 20,
     "quickstart": 20,
+    "libero_object_cpu": 6,
 }
+#: Cases that are a suite of the project, run by the command line in its smoke profile.
+SUITES = ("quickstart", "libero_object_cpu")
 WANTED = 200
 
 killed: dict[str, int] = {}
@@ -45,9 +48,9 @@ def suite_of(case: str):
 def live(case: str, folder: Path) -> None:
     """Run, or go on with, one case: the body of the process that is killed."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    if case == "quickstart":
-        suite = str(ROOT / "suites" / "quickstart.yaml")
-        data = f"execution.data={folder.parent / 'data'}"
+    if case in SUITES:
+        suite = str(ROOT / "suites" / f"{case}.yaml")
+        data = f"execution.data={folder.parent.parent / 'data'}"
         resume = ["--resume"] if folder.is_dir() else []
         code = invoke(["run", suite, "profile=smoke", data, "-o", str(folder), "--json", *resume])
         raise SystemExit(code)
@@ -77,13 +80,16 @@ def finish(start, case: str, folder: Path) -> float:
     """Run a case to its end and return how long that took, in seconds."""
     began = time.monotonic()
     process = start(case, folder)
-    process.join(100)
+    process.join(500)
     assert process.exitcode == 0
     return time.monotonic() - began
 
 
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(c, marks=[pytest.mark.sim] if c.startswith("libero") else []) for c in CASES],
+)
 def test_killed_at_random_and_resumed_equals_unbroken(case, start, tmp_path):
     """RES-01, RES-07: no sealed block is lost, and no row differs from an unbroken run."""
     moments = random.Random(case)
@@ -133,8 +139,9 @@ def check_what_is_left(folder: Path, sealed: dict[str, int]) -> None:
 
 def test_the_kills_add_up():
     """Counted over the cases above; each has to have had its share."""
-    if set(killed) != set(CASES):
-        pytest.fail(f"only {sorted(killed)} of {sorted(CASES)} ran before this test")
+    missing = set(CASES) - set(killed) - {"libero_object_cpu"}  # left out without simulators
+    if missing:
+        pytest.fail(f"{sorted(missing)} did not run before this test")
     print(f"\n{sum(killed.values())} kills: {killed}")  # noqa: T201
     assert sum(killed.values()) >= WANTED
 

@@ -16,6 +16,7 @@ from l2bench.builtin.probe import Probe, ProbeEnvironment
 from l2bench.bundle.reader import find_bundles, read_bundle
 from l2bench.cast import Execution
 from l2bench.cli.main import invoke
+from l2bench.environment import TaskInfo
 from l2bench.plugins import Registry
 from l2bench.suite import Suite, judge
 from l2bench.verification import again, cast_of, draw, replay, traced
@@ -146,6 +147,9 @@ class Counting(Probe):
 
 
 class CountingEnvironment(ProbeEnvironment):
+    def tasks(self):
+        return {"probe_1": TaskInfo(frozenset({"interaction"}), horizon=9)}
+
     def make(self, task):
         return Counting()
 

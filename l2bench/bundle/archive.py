@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from l2bench.bundle.files import new_file, new_folder
 from l2bench.errors import RunFailed, Unsupported, UsageError
 
 SUFFIX = ".l2b.zip"
@@ -135,16 +136,15 @@ def extract_archive(path: Path, folder: Path) -> None:
         RunFailed: if it cannot be written.
     """
     archive = open_archive(path)
+    if folder.exists():
+        raise UsageError(f"{folder} exists already; choose another folder")
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        folder.mkdir()
-        for name in archive.names:
-            target = folder.joinpath(*PurePosixPath(name).parts)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with target.open("xb") as file:
-                file.write(archive.read(name))
-    except FileExistsError:
-        raise UsageError(f"{folder} exists already; choose another folder") from None
+        with new_folder(folder, replace=False, sync=False) as inside:
+            for name in archive.names:
+                target = inside.joinpath(*PurePosixPath(name).parts)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with target.open("xb") as file:
+                    file.write(archive.read(name))
     except OSError as error:
         raise RunFailed(f"cannot write {folder}: {error.strerror or error}") from error
     finally:
@@ -180,22 +180,18 @@ def write_archive(folder: Path, names: Sequence[str], out: Path) -> None:
         UsageError: if ``out`` exists.
         RunFailed: if it cannot be written.
     """
-    temporary = out.with_name(out.name + ".tmp")
     if out.exists():
         raise UsageError(f"{out} exists already; choose another file")
     try:
-        with zipfile.ZipFile(temporary, "w") as archive:
+        with new_file(out) as file, zipfile.ZipFile(file, "w") as archive:
             for name in sorted(names):
                 info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
                 info.create_system, info.external_attr = 3, 0o100644 << 16
                 packed = name.endswith(".mp4")
                 info.compress_type = zipfile.ZIP_STORED if packed else zipfile.ZIP_DEFLATED
                 archive.writestr(info, (folder / name).read_bytes(), compresslevel=9)
-        temporary.replace(out)
     except OSError as error:
         raise RunFailed(f"cannot write {out}: {error.strerror or error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _wrapper(names: Sequence[str]) -> str:

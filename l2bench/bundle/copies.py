@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from l2bench.bundle.archive import SUFFIX, inspect_archive, write_archive
-from l2bench.bundle.files import new_folder, read_json, write_atomically, write_json
+from l2bench.bundle.files import new_folder, read_json, why, write_atomically, write_json
 from l2bench.bundle.hashing import document_hash, file_hash
 from l2bench.bundle.model import FORMAT_VERSION
 from l2bench.bundle.privacy import Personal, personal, scrubbed
@@ -143,13 +143,11 @@ def _copied(bundle: Bundle, out: Path) -> Iterator[Path]:
     if out.exists():
         raise UsageError(f"{out} exists already; choose another folder")
     try:
-        with new_folder(out) as folder:
+        with new_folder(out, replace=False) as folder:
             shutil.copytree(bundle.folder, folder, dirs_exist_ok=True)
             yield folder
     except OSError as error:
-        raise RunFailed(f"cannot write {out}: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(out.with_name(out.name + ".tmp"), ignore_errors=True)
+        raise RunFailed(f"cannot write {out}: {why(error)}") from error
 
 
 def _refuse_unfinished(bundle: Bundle) -> None:

@@ -15,13 +15,58 @@ from l2bench.errors import RunFailed, Unsupported, UsageError
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file by temporary name, flush, and rename, so that readers see all or nothing."""
-    temporary = path.with_name(path.name + ".tmp")
-    with temporary.open("wb") as file:
+    with new_file(path) as file:
         file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    sync_folder(path.parent)
+
+
+@contextlib.contextmanager
+def new_file(path: Path) -> Iterator[IO[bytes]]:
+    """Yield a temporary file that becomes ``path`` if the block succeeds, replacing it.
+
+    Nothing is left of it if the block fails. Processes that write one path do so in turn.
+    """
+    temporary = _hidden(path)
+    try:
+        with _in_turn(temporary) as file:
+            try:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+                temporary.replace(path)
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
+        sync_folder(path.parent)
+    except OSError as error:
+        error.filename = str(path)  # a full disk does not say of which file
+        raise
+
+
+def _hidden(path: Path, suffix: str = "tmp") -> Path:
+    """Return the name beside a path that is L2bench's own; no user's file is called like it."""
+    return path.with_name(f".{path.name}.l2bench-{suffix}")
+
+
+@contextlib.contextmanager
+def _in_turn(path: Path) -> Iterator[IO[bytes]]:
+    """Yield an empty file that no other process has until the block ends; wait for them."""
+    import fcntl
+
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        with os.fdopen(descriptor, "r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if _is_at(path, descriptor):  # not renamed or removed by the one before
+                file.truncate(0)
+                yield file
+                return
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(follow_symlinks=False), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
 
 
 def write_json(path: Path, data: Mapping[str, Any]) -> None:
@@ -34,16 +79,19 @@ def read_json(path: Path) -> dict[str, Any]:
     """Read strict JSON with an object at its root.
 
     Raises:
-        Unsupported: naming the file and what is wrong: missing, not UTF-8, not JSON, a repeated
-            key, NaN or infinity, or nested too deeply.
+        Unsupported: naming the file and what is wrong: missing, not UTF-8, half of a character,
+            not JSON, a repeated key, NaN or infinity, or nested too deeply.
     """
     try:
+        text = path.read_text(encoding="utf-8")
         data = json.loads(
-            path.read_text(encoding="utf-8"),
+            text,
             object_pairs_hook=_unique,
             parse_constant=_refuse_constant,
             parse_float=_finite,
         )
+        if "\\ud" in text.lower():
+            json.dumps(data, ensure_ascii=False).encode()  # halves of characters have no UTF-8
     except FileNotFoundError:
         raise Unsupported(f"{path} is missing") from None
     except (OSError, ValueError, RecursionError) as error:
@@ -73,19 +121,92 @@ def _finite(text: str) -> float:
 
 
 @contextlib.contextmanager
-def new_folder(path: Path) -> Iterator[Path]:
-    """Yield a temporary folder that becomes ``path`` if the block succeeds, replacing it."""
-    temporary = path.with_name(path.name + ".tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
-    yield temporary
-    for file in temporary.rglob("*"):
-        if file.is_file():
-            with file.open("rb+") as handle:
-                os.fsync(handle.fileno())
-    shutil.rmtree(path, ignore_errors=True)
-    temporary.replace(path)
+def new_folder(path: Path, *, replace: bool = True, sync: bool = True) -> Iterator[Path]:
+    """Yield a temporary folder that becomes ``path`` if the block succeeds.
+
+    What is at ``path`` is replaced, unless ``replace`` is off. Nothing is left of the temporary
+    folder if the block fails; what a killed process left is removed by the next one. ``sync``
+    flushes every file to the disk.
+
+    Raises:
+        UsageError: if another process writes there, or, without ``replace``, has done so meanwhile.
+    """
+    if path.is_symlink() and replace:
+        path = path.resolve()
+    temporary, earlier = _hidden(path), _hidden(path, "old")
+    with _alone_with(temporary, path):
+        if earlier.exists() and not path.exists():
+            earlier.rename(path)  # a killed process was about to replace it
+        try:
+            yield temporary
+            for file in temporary.rglob("*") if sync else ():
+                if file.is_file():
+                    with file.open("rb+") as handle:
+                        os.fsync(handle.fileno())
+            _put(temporary, path, earlier, replace=replace)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
     sync_folder(path.parent)
+    shutil.rmtree(earlier, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _alone_with(folder: Path, path: Path) -> Iterator[None]:
+    """Make an empty folder that no other process has until the block ends."""
+    import fcntl
+
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            free = _is_at(folder, descriptor)
+        except BlockingIOError:
+            free = False
+        if not free:
+            raise UsageError(f"{path} is being written by another process; wait for it to end")
+        for left in folder.iterdir():
+            shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _put(folder: Path, path: Path, earlier: Path, *, replace: bool) -> None:
+    """Rename a folder to ``path``; what is there is put aside first, and stays whole."""
+    if os.path.lexists(path):
+        if not replace:
+            raise UsageError(f"{path} exists already; another process has just written it")
+        shutil.rmtree(earlier, ignore_errors=True)
+        path.rename(earlier)
+    folder.rename(path)
+
+
+def why(error: OSError) -> str:
+    """Return what a failed write is due to, in words."""
+    if isinstance(error, shutil.Error) and isinstance(error.args[0], list):
+        return str(error.args[0][-1][-1])  # of the many files of a folder, the last
+    return error.strerror or str(error)
+
+
+@contextlib.contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Wait until no other process is inside a block of this folder, then run the block.
+
+    A folder that does not exist is nobody's.
+    """
+    import fcntl
+
+    if not folder.is_dir():
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def sync_folder(folder: Path) -> None:
@@ -156,7 +277,7 @@ def guard_writes(what: str) -> Callable[[OSError], RunFailed]:
 
     def refuse(error: OSError) -> RunFailed:
         return RunFailed(
-            f"cannot write {what}: {error.strerror or error}; what was sealed before is safe, "
+            f"cannot write {what}: {why(error)}; what was sealed before is safe, "
             f"free some space or permissions and continue with --resume"
         )
 

@@ -20,11 +20,14 @@ def document_hash(domain: str, data: Mapping[str, Any]) -> str:
 
 def file_hash(path: Path) -> str:
     """Return the hexadecimal SHA-256 of a file's bytes."""
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def listing_hash(digests: Mapping[str, str]) -> str:
+    """Return the SHA-256 over sorted lines ``path NUL sha256 LF``, in hexadecimal."""
+    lines = "".join(f"{path}\0{digest}\n" for path, digest in sorted(digests.items()))
+    return hashlib.sha256(lines.encode()).hexdigest()
 
 
 def content_hash(table: pa.Table, leave_out: frozenset[str] = frozenset()) -> str:

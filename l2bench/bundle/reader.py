@@ -13,13 +13,13 @@ import pyarrow as pa
 
 from l2bench.bundle import archive
 from l2bench.bundle.files import read_json
-from l2bench.bundle.hashing import document_hash, file_hash
+from l2bench.bundle.hashing import file_hash
 from l2bench.bundle.lifetime import Lifetime
 from l2bench.bundle.model import FORMAT_VERSION, AgentCard, Manifest, Provenance, TableRef
 from l2bench.bundle.tables import OPTIONAL, SCHEMAS
 from l2bench.bundle.versions import is_newer, known_part
 from l2bench.errors import Incomplete, RunFailed, Unsupported, UsageError
-from l2bench.suite import PRESENTATION, Suite, judge
+from l2bench.suite import Suite, judge, suite_hash
 
 SUFFIX = ".l2b"
 
@@ -134,7 +134,7 @@ def read_bundle(folder: Path, *, tables_only: bool = False) -> Bundle:
         )  # fmt: skip
     manifest = _document(Manifest, folder, "manifest.json", newer)
     suite = _document(Suite, folder, "suite.json", newer)
-    if _suite_hash(read_json(folder / "suite.json")) != manifest.suite.suite_hash:
+    if suite_hash(read_json(folder / "suite.json")) != manifest.suite.suite_hash:
         raise Unsupported(
             f"{folder / 'suite.json'} is not the suite that the manifest records (another hash); "
             f"restore it from a copy"
@@ -144,12 +144,6 @@ def read_bundle(folder: Path, *, tables_only: bool = False) -> Bundle:
     if (folder / "provenance.json").exists():
         provenance = _document(Provenance, folder, "provenance.json", newer)
     return Bundle(folder, manifest, suite, agent, provenance, not tables_only)
-
-
-def _suite_hash(stored: dict[str, Any]) -> str:
-    """Return the hash of a suite as stored, which keys that came later do not change."""
-    kept = {key: value for key, value in stored.items() if key not in PRESENTATION}
-    return document_hash("l2bench.suite.v1", kept)
 
 
 def find_bundles(path: Path) -> list[Path]:

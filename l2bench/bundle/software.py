@@ -5,17 +5,16 @@ from __future__ import annotations
 import base64
 import csv
 import functools
-import hashlib
 import importlib.util
 import json
 import subprocess
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from typing import NamedTuple
 
-from l2bench.bundle.hashing import file_hash
+from l2bench.bundle.hashing import file_hash, listing_hash
 from l2bench.bundle.model import GitRef
 
 #: Files of a distribution that differ between installations of the same code.
@@ -47,22 +46,16 @@ def software(name: str, package: str) -> Software:
         folder = _folder(package)
         if folder is None:
             return Software(None, 0, True, None)
-        return Software(digest(_sources(folder)), 0, True, git(folder))
+        return Software(listing_hash(_sources(folder)), 0, True, git(folder))
     modified = sum(not _is(found.locate_file(path), sha) for path, sha in record.items())
-    return Software(digest(record), modified, False, None)
-
-
-def digest(files: Mapping[str, str]) -> str:
-    """Return the SHA-256 over sorted lines ``path NUL sha256 LF``, in hexadecimal."""
-    lines = "".join(f"{path}\0{sha}\n" for path, sha in sorted(files.items()))
-    return hashlib.sha256(lines.encode()).hexdigest()
+    return Software(listing_hash(record), modified, False, None)
 
 
 def wheel_digest(path: Path) -> str:
     """Return the digest that an installation of this wheel will have."""
     with zipfile.ZipFile(path) as wheel:
         (record,) = (n for n in wheel.namelist() if n.endswith(".dist-info/RECORD"))
-        return digest(_record(wheel.read(record).decode()))
+        return listing_hash(_record(wheel.read(record).decode()))
 
 
 def git(folder: Path) -> GitRef | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -34,12 +33,6 @@ def share(new: Path, before: Path | None, known: Mapping[str, str]) -> dict[str,
                 link.hardlink_to(twin)
                 link.replace(path)
     return digests
-
-
-def combined(digests: Mapping[str, str]) -> str:
-    """Return one digest of all files of a state: names and contents."""
-    lines = "".join(f"{name}\0{digest}\n" for name, digest in sorted(digests.items()))
-    return hashlib.sha256(lines.encode()).hexdigest()
 
 
 def size(folder: Path) -> int:

@@ -26,10 +26,10 @@ from l2bench.bundle.files import (
     write_atomically,
     write_json,
 )
-from l2bench.bundle.hashing import file_hash
+from l2bench.bundle.hashing import file_hash, listing_hash
 from l2bench.bundle.journal import Sealed, parse
 from l2bench.bundle.model import AgentCard, Manifest, Reference, Segment, TableRef
-from l2bench.bundle.states import combined, share, size, state_digests
+from l2bench.bundle.states import share, size, state_digests
 from l2bench.bundle.store import file_refs, write_checksums, write_manifest, write_table
 from l2bench.bundle.tables import EXTRA_TABLES, RUN_TABLES, concatenate, table
 from l2bench.errors import UsageError
@@ -142,7 +142,7 @@ class BundleWriter:
                     save_state(temporary)
                     earlier = self.state_folder(before) if before else None
                     self._digests = share(temporary, earlier, self._digests)
-                digest = combined(self._digests)
+                digest = listing_hash(self._digests)
                 agent_bytes = size(self.state_folder(state))
             whole = {**row, "agent_bytes": agent_bytes}
             self._append(Sealed(index, whole, state, digest, written))
@@ -352,7 +352,7 @@ class BundleWriter:
             return True
         folder = self.state_folder(sealed.state)
         self._digests = state_digests(folder) if folder.is_dir() else {}
-        return folder.is_dir() and combined(self._digests) == sealed.state_sha256
+        return folder.is_dir() and listing_hash(self._digests) == sealed.state_sha256
 
     def _write_table(self, name: str) -> TableRef:
         if name == "blocks":

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from l2bench.bundle.files import read_json
 from l2bench.check.models import (
+    DOCUMENT,
     BoardFiles,
     LockedPlugin,
     RegisteredSuite,
@@ -98,7 +99,7 @@ class Board:
     def folders(self) -> Iterator[tuple[str, Path]]:
         """Yield key and folder of every submission, in key order; nothing is read."""
         for path in sorted(self.submissions.glob("*/*/*")):
-            if path.is_dir():
+            if path.is_dir() and not path.name.startswith("."):  # being written
                 yield path.relative_to(self.submissions).as_posix(), path
 
     @cached_property
@@ -129,7 +130,7 @@ def read_submission(folder: Path) -> Submission:
         Unsupported: if it is not readable JSON.
         UsageError: if it is not of the form.
     """
-    path = folder / "submission.json"
+    path = folder / DOCUMENT
     if not path.is_file():
-        raise RunFailed(f"{folder} is not a submission: it has no submission.json")
-    return judge(Submission, read_json(path), "submission.json")
+        raise RunFailed(f"{folder} is not a submission: it has no {DOCUMENT}")
+    return judge(Submission, read_json(path), DOCUMENT)

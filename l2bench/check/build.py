@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from l2bench.bundle.archive import write_archive
-from l2bench.bundle.files import new_folder, write_json
+from l2bench.bundle.files import new_folder, why, write_json
 from l2bench.bundle.reader import find_bundles
 from l2bench.check.board import Board
 from l2bench.check.bundle import check_bundle
 from l2bench.check.findings import Finding
-from l2bench.check.models import ClaimedMetric, Submission, SubmittedRun
+from l2bench.check.models import DOCUMENT, ClaimedMetric, Submission, SubmittedRun
 from l2bench.check.results import Checked, Facts
-from l2bench.check.submission import check_submission, refound
+from l2bench.check.submission import check_submission
 from l2bench.errors import L2benchError, RunFailed, UsageError
 from l2bench.scoring import summarise_bundles
 from l2bench.suite import judge
@@ -58,6 +58,7 @@ def build_submission(
     if folder.exists():
         raise UsageError(f"{folder} exists already; give another folder with -o, or remove it")
     bundles = {each.resolve() for path in paths for each in find_bundles(path)}
+    _refuse_names(bundles)
     runs: dict[Path, Facts] = {}
     left_out: dict[Path, tuple[Finding, ...]] = {}
     for bundle in sorted(bundles):
@@ -71,10 +72,35 @@ def build_submission(
     if not runs:
         raise RunFailed(f"0 sound bundles; {_why(left_out)}" if left_out else "0 bundles found")
     document = _document(about, runs, today or date.today())
-    with _all_or_nothing(folder) as inside:
-        _write(inside, document, runs, readme)
-        checked = check_submission(inside, board, plugins=plugins, isolated=isolated, today=today)
-    return Built(folder, refound(checked, folder), left_out)
+    try:
+        with new_folder(folder, replace=False) as inside:
+            _write(inside, document, runs, readme)
+            checked = check_submission(
+                inside, board, plugins=plugins, isolated=isolated, today=today
+            )
+    except OSError as error:
+        raise RunFailed(f"cannot write {folder}: {why(error)}") from error
+    return Built(folder, replace(checked, path=folder), left_out)
+
+
+def _refuse_names(bundles: Collection[Path]) -> None:
+    """Refuse folders after which an archive cannot be named, or two of one name.
+
+    Raises:
+        UsageError: with the remedy.
+    """
+    names = sorted(bundle.name for bundle in bundles)
+    for name, after in zip_longest(names, names[1:]):
+        if not _PLAIN.fullmatch(name):
+            raise UsageError(
+                f"no run of a submission can be called '{name}'; rename its folder to letters, "
+                f"digits, dots, hyphens and underscores, ending in .l2b"
+            )
+        if name == after:
+            raise UsageError(f"two bundles are called '{name}'; leave one out, or rename it")
+
+
+_PLAIN = re.compile(r"[A-Za-z0-9._-]+\.l2b")
 
 
 def _why(left_out: Mapping[Path, tuple[Finding, ...]]) -> str:
@@ -132,19 +158,6 @@ def _claims(runs: Mapping[Path, Facts]) -> Iterator[ClaimedMetric]:
             )
 
 
-@contextmanager
-def _all_or_nothing(folder: Path) -> Iterator[Path]:
-    """Yield a temporary folder that becomes this one; nothing is left of it on failure."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with new_folder(folder) as inside:
-            yield inside
-    except OSError as error:
-        raise RunFailed(f"cannot write {folder}: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(folder.with_name(folder.name + ".tmp"), ignore_errors=True)
-
-
 def _write(
     folder: Path, document: Submission, runs: Mapping[Path, Facts], readme: str | None
 ) -> None:
@@ -153,7 +166,7 @@ def _write(
         names = [p.relative_to(bundle).as_posix() for p in bundle.rglob("*") if p.is_file()]
         archive = folder / "runs" / _name(bundle)
         write_archive(bundle, names, archive)
-    write_json(folder / "submission.json", json.loads(document.model_dump_json()))
+    write_json(folder / DOCUMENT, json.loads(document.model_dump_json()))
     text = readme if readme is not None else _readme(document)
     (folder / "README.md").write_text(text, encoding="utf-8")
 

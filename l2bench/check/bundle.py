@@ -18,7 +18,7 @@ from l2bench.check.evidence import Evidence
 from l2bench.check.findings import Finding, broken, errors
 from l2bench.check.results import Checked, Facts, distinct
 from l2bench.check.stages import STAGES, examine
-from l2bench.errors import L2benchError
+from l2bench.errors import L2benchError, RunFailed
 
 ARCHIVE = ".zip"
 
@@ -55,7 +55,11 @@ def check_bundle(
 
 
 def look(path: Path, board: Board | None, plugins: bool) -> tuple[list[Finding], Facts | None]:
-    """Check a bundle in this process; returns the findings and, if it could be read, the facts."""
+    """Check a bundle in this process; returns the findings and, if it could be read, the facts.
+
+    Raises:
+        RunFailed: if an archive cannot be unpacked for want of space, which is no fault of its own.
+    """
     if path.is_file() and not path.is_symlink():
         faults = inspect_archive(path)
         if faults:
@@ -63,6 +67,8 @@ def look(path: Path, board: Board | None, plugins: bool) -> tuple[list[Finding],
     try:
         with _unpacked(path) as folder:
             return _folder(folder, board, plugins)
+    except RunFailed:
+        raise
     except L2benchError as error:
         return [broken("I01", "", f"the archive cannot be unpacked: {error}")], None
 
@@ -76,6 +82,8 @@ def prints(path: Path) -> dict[str, Any] | None:
                 return None
             found = fingerprints(evidence)
             return {"fingerprints": found, "agent_hash": evidence.manifest.agent.agent_hash}
+    except RunFailed:
+        raise
     except L2benchError:
         return None
 

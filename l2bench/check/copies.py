@@ -16,6 +16,7 @@ import numpy as np
 
 from l2bench.bundle.hashing import content_hash
 from l2bench.bundle.store import VOLATILE
+from l2bench.bundle.tables import KEYS
 from l2bench.check.evidence import Evidence
 from l2bench.check.findings import Finding, broken
 from l2bench.check.results import Facts
@@ -39,7 +40,6 @@ def fingerprints(evidence: Evidence) -> dict[str, Any]:
     learned = np.nan_to_num(evidence.learning["score"].astype(float), nan=-1.0)
     places = np.linspace(0, max(len(pairs) - 1, 0), min(MOST, len(pairs)))
     sample = np.unique(places.astype(int)).tolist()
-    keys = ("block_index", "task_index", "episode_index")
     varied = len(np.unique(pairs, axis=0)) + len(np.unique(learned)) if len(pairs) else 0
     return {
         "timed": _digest(episodes, learning, SEEDED),
@@ -48,7 +48,7 @@ def fingerprints(evidence: Evidence) -> dict[str, Any]:
         "variety": varied,
         "rows": len(pairs) + learning.num_rows,
         "sample": {
-            "keys": [[int(data[key][at]) for key in keys] for at in sample],
+            "keys": [[int(data[key][at]) for key in KEYS["episodes"]] for at in sample],
             "values": [[float(v) for v in pairs[at][:2]] for at in sample],
         },
     }

@@ -130,6 +130,9 @@ def load_documents(evidence: Evidence) -> Iterator[Finding]:
             continue
         if name == "suite" and data != evidence.suite.resolved():
             yield broken("S01", path, "the suite is not in resolved form, every default filled in")
+        if name == "provenance" and not evidence.imported and not evidence.provenance.segments:
+            text = "segments is empty: every start of a run leaves one"
+            yield broken("M01", path, text, expected="one or more")
     try:
         evidence.scores = read_document(evidence.folder, "scores.json")
         check_version("scores.json", evidence.scores, "l2bench.scores", "1.0")

@@ -53,6 +53,10 @@ def belongs(evidence: Evidence) -> Iterator[Finding]:
     learner = evidence.expert_of
     if learner is None or learner.imported:
         return
+    if evidence.manifest.source is not None:
+        text = "an expert of a lifetime that was run is run as well, not imported"
+        yield broken("C06", MANIFEST, text, found=evidence.manifest.source.kind)
+        return
     learned = [task.id for task in learner.suite.tasks]
     id = evidence.suite.tasks[0].id
     if id not in learned:

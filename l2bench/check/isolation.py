@@ -15,6 +15,7 @@ from l2bench.check.board import Board
 from l2bench.check.bundle import Limits, look, prints
 from l2bench.check.findings import Finding, broken, from_data
 from l2bench.check.results import Facts, facts_from
+from l2bench.errors import RunFailed
 
 #: What the child runs.
 BODY = "from l2bench.check.isolation import serve; serve()"
@@ -58,7 +59,11 @@ def fingerprints_of(paths: Sequence[Path], limits: Limits | None = None) -> dict
 
 
 def _asked(request: dict[str, Any], limits: Limits) -> dict[str, Any] | Finding:
-    """Put a request to a child process; returns its answer, or the finding that it gave none."""
+    """Put a request to a child process; returns its answer, or the finding that it gave none.
+
+    Raises:
+        RunFailed: if this machine, not the bundle, is the reason.
+    """
     asked = {**request, "memory": limits.memory, "seconds": limits.seconds}
     command = [sys.executable, "-c", BODY]
     environment = {**os.environ, **QUIET, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
@@ -79,6 +84,8 @@ def _asked(request: dict[str, Any], limits: Limits) -> dict[str, Any] | Finding:
         answer: dict[str, Any] = json.loads(done.stdout)
     except (ValueError, RecursionError):
         return _over("it gave no answer", limits)
+    if "failed" in answer:
+        raise RunFailed(answer["failed"])
     return answer
 
 
@@ -105,7 +112,10 @@ def serve() -> None:
     _limit(resource.RLIMIT_AS, asked["memory"])
     _limit(resource.RLIMIT_CPU, int(asked["seconds"]) + 1)
     _limit(resource.RLIMIT_CORE, 0)
-    answer = _prints(asked["fingerprints"]) if "fingerprints" in asked else _look(asked)
+    try:
+        answer = _prints(asked["fingerprints"]) if "fingerprints" in asked else _look(asked)
+    except RunFailed as error:
+        answer = {"failed": str(error)}
     answer_to.write(json.dumps(answer, allow_nan=False))
     answer_to.flush()
 

@@ -13,6 +13,9 @@ from l2bench.suite import Model, Seed, Slug
 
 SUBMISSION_VERSION = "1.0"
 
+#: The root document of a submission.
+DOCUMENT = "submission.json"
+
 Text = Annotated[str, Field(max_length=2000)]
 Name = Annotated[str, Field(max_length=200, pattern=r"\S")]  # not blank
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]

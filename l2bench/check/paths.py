@@ -12,9 +12,10 @@ from l2bench.check import copies, together
 from l2bench.check.board import Board
 from l2bench.check.bundle import ARCHIVE, check_bundle
 from l2bench.check.findings import Finding, broken
+from l2bench.check.models import DOCUMENT
 from l2bench.check.results import Checked, Facts, distinct
 from l2bench.check.scores import unequal
-from l2bench.check.submission import DOCUMENT, check_submission, unwrapped
+from l2bench.check.submission import check_submission, unwrapped
 from l2bench.errors import L2benchError, RunFailed, UsageError
 from l2bench.scoring import summarise_bundles
 

@@ -81,12 +81,12 @@ def references(evidence: Evidence) -> Iterator[Finding]:
             for row in wrong
         )
         if "task_index" in data:
-            yield from _tasks(evidence, name, data["task_index"], tasks)
+            yield from _tasks(name, data["task_index"], tasks)
     if not evidence.imported:
         yield from _learned(evidence)
 
 
-def _tasks(evidence: Evidence, name: str, found: Array, tasks: int) -> Iterator[Finding]:
+def _tasks(name: str, found: Array, tasks: int) -> Iterator[Finding]:
     wrong = np.flatnonzero((found < 0) | (found >= tasks))
     yield from first_few(
         broken(

@@ -41,7 +41,7 @@ def recompute(evidence: Evidence) -> Iterator[Finding]:
     evidence.recomputed = {**fresh, "warnings": warnings, "inputs": inputs}
     stale = list(_versions(evidence, sets))
     yield from stale
-    yield from _compared(evidence, sets, bool(stale))
+    yield from _compared(evidence, bool(stale))
 
 
 def _names(evidence: Evidence) -> Sequence[str]:
@@ -71,7 +71,7 @@ def _versions(evidence: Evidence, sets: Sequence[MetricSet]) -> Iterator[Finding
             )
 
 
-def _compared(evidence: Evidence, sets: Sequence[MetricSet], stale: bool) -> Iterator[Finding]:
+def _compared(evidence: Evidence, stale: bool) -> Iterator[Finding]:
     fresh, stored = dict(evidence.recomputed), dict(evidence.scores)
     if stale:  # their numbers may differ; what they were made from may not
         fresh, stored = {"inputs": fresh["inputs"]}, {"inputs": stored.get("inputs")}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,11 @@ from l2bench.check.bundle import Limits, check_bundle
 from l2bench.check.documents import Refused, check_version, judged, read_document
 from l2bench.check.files import present
 from l2bench.check.findings import Finding, broken
-from l2bench.check.models import SUBMISSION_VERSION, Submission
+from l2bench.check.models import DOCUMENT, SUBMISSION_VERSION, Submission
 from l2bench.check.results import Checked, Facts, distinct
 from l2bench.errors import L2benchError
 from l2bench.scoring import summarise_bundles
 
-DOCUMENT = "submission.json"
 README = "README.md"
 
 #: Sizes of one archive, of a README, and of a whole submission.
@@ -42,7 +40,7 @@ def check_submission(
     A folder around it is looked through. ``today`` decides which waivers still hold.
     """
     folder = unwrapped(path)
-    findings = list(_static(folder, board))
+    findings = list(_static(folder))
     try:
         submission = _document(folder)
     except Refused as refused:
@@ -103,7 +101,7 @@ def _document(folder: Path) -> Submission:
     return found
 
 
-def _static(folder: Path, board: Board | None) -> Iterator[Finding]:
+def _static(folder: Path) -> Iterator[Finding]:
     """A03, L04: what lies in the folder, whatever it says."""
     names, odd = present(folder) if folder.is_dir() else (set(), [])
     yield from odd
@@ -246,8 +244,3 @@ def _copied(
     ]
     for name, facts in runs.items():
         yield from copies.elsewhere(name, facts, rows)
-
-
-def refound(checked: Checked, path: Path) -> Checked:
-    """Return an outcome under another path."""
-    return replace(checked, path=path)

@@ -8,10 +8,8 @@ from typing import Any
 from l2bench.check import copies
 from l2bench.check.board import Board
 from l2bench.check.findings import Finding, broken
-from l2bench.check.models import Submission
+from l2bench.check.models import DOCUMENT, Submission
 from l2bench.check.results import Facts
-
-DOCUMENT = "submission.json"
 
 
 def rules(

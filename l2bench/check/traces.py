@@ -7,13 +7,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from l2bench.bundle.lifetime import columns
+from l2bench.bundle.tables import KEYS
 from l2bench.check.evidence import Evidence
 from l2bench.check.findings import Finding, broken, first_few
 from l2bench.check.tables import file_of
 from l2bench.seeding import chosen
 
 PATH = file_of("traces")
-KEY = ("block_index", "task_index", "episode_index")
+KEY = KEYS["episodes"]
 
 
 def drawn(evidence: Evidence) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ import click
 
 from l2bench.cli.main import print_json
 from l2bench.cli.options import as_json
-from l2bench.report.text import printable
+from l2bench.report.text import plural, printable
 
 if TYPE_CHECKING:
     from l2bench.check.board import Board
@@ -107,11 +107,8 @@ def _line(path: Path, finding: Finding) -> None:
 
 
 def _sum(outcome: Checked) -> str:
-    def count(number: int, word: str) -> str:
-        return f"{number} {word}{'' if number == 1 else 's'}"
-
-    found = f"{count(len(outcome.errors), 'error')}, {count(len(outcome.warnings), 'warning')}"
-    what = "" if outcome.kind == "changes" else f", {count(len(outcome.runs), 'bundle')} scored"
+    found = f"{plural(len(outcome.errors), 'error')}, {plural(len(outcome.warnings), 'warning')}"
+    what = "" if outcome.kind == "changes" else f", {plural(len(outcome.runs), 'bundle')} scored"
     tier = f", {outcome.tier}" if outcome.tier else ""
     waived = f", {len(outcome.waived)} waived" if outcome.waived else ""
     return f"{outcome.path}: {found}{waived}{what}{tier}"

@@ -41,7 +41,7 @@ def compare(
     if out is not None:
         from l2bench.report.versus import render
 
-        write_atomically(out.absolute(), render(result).encode())
+        write_atomically(out.absolute(), render(result).encode("utf-8", "replace"))
     if as_json:
         print_json({**result, "page": str(out.absolute())} if out else result)
         if not result["comparable"]:

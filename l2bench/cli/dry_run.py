@@ -14,7 +14,7 @@ from l2bench.cast import Cast
 from l2bench.cli.main import print_json
 from l2bench.cli.plan import describe, estimate, show
 from l2bench.plugins import Registry
-from l2bench.report.text import printable
+from l2bench.report.text import duration, plural, printable
 
 
 def dry_run(
@@ -56,13 +56,17 @@ def _show(calibration: Mapping[str, Any]) -> None:
             ("building", cost["build"], ""),
             ("reset", cost["reset"], ""),
             ("step", cost["step"], ""),
-            ("answer", cost["act"], f" to {cost['batch']}, good for {cost['chunk']} step(s)"),
+            (
+                "answer",
+                cost["act"],
+                f" to {cost['batch']}, good for {plural(cost['chunk'], 'step')}",
+            ),
             (f"learning a {cost['item']}", cost["learn"], ""),
         ]
         shown = ", ".join(f"{n} {_short(s)}{note}" for n, s, note in parts if s is not None)
         click.echo(printable(f"  {tasks[0]}{more}: {shown}"))
     total = calibration["expected"]
-    where = f"{total['lifetimes']} lifetime(s), {total['workers']} worker(s)"
+    where = f"{plural(total['lifetimes'], 'lifetime')}, {plural(total['workers'], 'worker')}"
     click.echo(f"at most, with every episode at its horizon ({where}):")
     for name in ("simulation", "acting", "learning"):
         seconds = total[name]
@@ -74,10 +78,3 @@ def _short(seconds: float) -> str:
     if seconds < 1e-3:
         return f"{seconds * 1e6:.0f} us"
     return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
-
-
-def duration(seconds: float) -> str:
-    """Return a time in the unit that suits it."""
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

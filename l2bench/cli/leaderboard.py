@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
+from l2bench.bundle.files import held
 from l2bench.cli.main import print_json
 from l2bench.cli.options import as_json
 from l2bench.errors import UsageError
@@ -108,11 +109,12 @@ def register(
     registry = Registry()
     resolved = compose(registry, suite, ["agent=any"]).suite  # a board takes any agent
     ranking_metric(resolved, metric, registry)  # before a board is made for it
-    if title is not None:
-        found = create(board, title, accept_editable=accept_editable)
-    else:
-        found = Board.load(board)
-    entry = register(found, resolved, metric, registry).files.suites[-1]
+    with held(board):
+        if title is not None:
+            found = create(board, title, accept_editable=accept_editable)
+        else:
+            found = Board.load(board)
+        entry = register(found, resolved, metric, registry).files.suites[-1]
     if as_json:
         print_json(entry.model_dump(mode="json"))
         return
@@ -133,7 +135,8 @@ def lock(board: Path, as_json: bool) -> None:
     from l2bench.check.board import Board
     from l2bench.leaderboard.changes import lock
 
-    plugins = lock(Board.load(board), Registry()).files.plugins
+    with held(board):
+        plugins = lock(Board.load(board), Registry()).files.plugins
     if as_json:
         print_json({"plugins": [plugin.model_dump(mode="json") for plugin in plugins]})
         return
@@ -152,7 +155,8 @@ def accept(submission: Path, board: Path, plugins: bool, as_json: bool) -> None:
     from l2bench.check.board import Board
     from l2bench.leaderboard.changes import accept
 
-    key, checked = accept(Board.load(board), submission, plugins=plugins)
+    with held(board):
+        key, checked = accept(Board.load(board), submission, plugins=plugins)
     findings = checked.findings
     if as_json:
         print_json({"entry": key, **checked.data()})
@@ -175,7 +179,8 @@ def withdraw(entry: str, board: Path, reason: str, day: str | None, as_json: boo
     from l2bench.check.board import Board
     from l2bench.leaderboard.changes import withdraw
 
-    gone = withdraw(Board.load(board), entry, reason, _today(day)).files.withdrawals[-1]
+    with held(board):
+        gone = withdraw(Board.load(board), entry, reason, _today(day)).files.withdrawals[-1]
     if as_json:
         print_json(gone.model_dump(mode="json"))
         return

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import importlib
+import io
 import json
 import keyword
 import os
 import select
+import signal
 import sys
 from typing import Any, NoReturn
 
@@ -105,7 +108,10 @@ def main() -> NoReturn:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by whoever called
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115, PTH123
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names of files may be any bytes
     brief_finalisers()
+    signal.signal(signal.SIGTERM, _interrupted)
     code = invoke(sys.argv[1:])
     try:
         sys.stdout.flush()
@@ -114,6 +120,11 @@ def main() -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python complains at exit
     gc.freeze()  # all that is left ends with the process; no search for garbage at exit
     sys.exit(code)
+
+
+def _interrupted(*_: object) -> NoReturn:
+    """Let SIGTERM end a command as Ctrl-C does: with a clear status, and nothing half-written."""
+    raise KeyboardInterrupt
 
 
 def invoke(arguments: list[str]) -> int:
@@ -135,12 +146,18 @@ def invoke(arguments: list[str]) -> int:
         return 1
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        return _fail(f"{where}{error.strerror or error}", 1, as_json)
+        remedy = "; free some space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
+        return _fail(f"{where}{error.strerror or error}{remedy}", 1, as_json)
     except SystemExit:
         if _nobody_reads():  # click's way out of a broken pipe
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             return 1
         return _fail("a plugin asked to exit", 1, as_json)
+    except MemoryError:
+        return _fail("memory ran out; give it less to do at once, or free some", 1, as_json)
+    except UnicodeEncodeError as error:
+        text = f"{error.object!a:.100} cannot be written as UTF-8; give it another name"
+        return _fail(text, 1, as_json)
     except FOREIGN as error:
         if os.environ.get("L2BENCH_TRACEBACK"):
             raise
@@ -169,5 +186,10 @@ def _fail(message: str, code: int, as_json: bool) -> int:
 
 
 def print_json(data: Any) -> None:
-    """Print one strict JSON document."""
-    click.echo(json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False))
+    """Print one strict JSON document, with escapes where the output's encoding asks for them."""
+    text = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(data, indent=1, allow_nan=False)
+    click.echo(text)

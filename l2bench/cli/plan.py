@@ -14,6 +14,7 @@ from l2bench.cli.options import as_json, suite_and_overrides
 from l2bench.errors import Unsupported
 from l2bench.experts import expert_suite
 from l2bench.plugins import Registry
+from l2bench.report.text import plural
 from l2bench.scenario import Block, learned_tasks, learning_of
 from l2bench.scenario import plan as plan_blocks
 from l2bench.scoring import metric_sets
@@ -103,31 +104,29 @@ def estimate(cast: Cast, described: dict[str, Any]) -> dict[str, Any]:
     seconds = 0.0
     for block in described["blocks"]:
         for task in block["tasks"]:
-            seconds += block["episodes"] * (_horizon(cast, task) or 1) * (costs[task] or 0.0)
+            steps = cast.horizon(cast.suite.index(task)) or 1
+            seconds += block["episodes"] * steps * (costs[task] or 0.0)
         if block["unit"] in ("steps", "episodes"):
-            task = cast.suite.tasks[cast.suite.index(block["task"])]
-            each = 1 if block["unit"] == "steps" else (_horizon(cast, task.id) or 0)
-            seconds += (block["stop"] - block["start"]) * each * (costs[task.id] or 0.0)
+            at = cast.suite.index(block["task"])
+            each = 1 if block["unit"] == "steps" else (cast.horizon(at) or 0)
+            seconds += (block["stop"] - block["start"]) * each * (costs[block["task"]] or 0.0)
     workers = max(1, cast.execution.workers)
     lifetimes = len(described["seeds"])
     return {
         "seconds": seconds * lifetimes / workers,
         "note": (
-            f"at most, for {lifetimes} lifetimes with every episode at its horizon on "
-            f"{workers} worker(s) at the cost of a step on a CPU core; episodes end at success, "
-            f"and the agent's own computing and the building of simulators come on top"
+            f"at most, for {plural(lifetimes, 'lifetime')} with every episode at its horizon on "
+            f"{plural(workers, 'worker')} at the cost of a step on a CPU core; episodes end at "
+            f"success, and the agent's own computing and the building of simulators come on top"
         ),
     }
 
 
-def _horizon(cast: Cast, task: str) -> int | None:
-    at = cast.suite.index(task)
-    return cast.suite.tasks[at].horizon or cast.infos[at].horizon
-
-
 def _evaluation_steps(suite: Suite, blocks: tuple[Block, ...], cast: Cast | None) -> int:
-    own = [info.horizon for info in cast.infos] if cast else [None] * len(suite.tasks)
-    steps = [task.horizon or known or 0 for task, known in zip(suite.tasks, own, strict=True)]
+    steps = [
+        (cast.horizon(index) if cast else task.horizon) or 0
+        for index, task in enumerate(suite.tasks)
+    ]
     return sum(block.episodes * steps[task] for block in blocks for task in block.tasks)
 
 

@@ -98,5 +98,5 @@ def _write(bundles: Sequence[Bundle], summary: Mapping[str, Any], out: Path) -> 
 
     page = out.absolute()
     ordered = sorted(bundles, key=lambda bundle: bundle.manifest.seed.lifetime)
-    write_atomically(page, render(ordered, summary, folder=page.parent).encode())
+    write_atomically(page, render(ordered, summary, folder=page.parent).encode("utf-8", "replace"))
     return page

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import secrets
 import shlex
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -73,7 +72,6 @@ def run(
     prepared = Run(registry, cast, composed.deviations)
     with (
         _progress() as progress,
-        _terminated_as_interrupt(),
         contextlib.redirect_stdout(sys.stderr),  # standard output is the command's alone
     ):
         try:
@@ -136,17 +134,3 @@ def _progress() -> Iterator[Callable[..., None]]:
             bar.update(shown, completed=(done + share) / of, description=where[:44])
 
         yield report
-
-
-@contextlib.contextmanager
-def _terminated_as_interrupt() -> Iterator[None]:
-    """Let SIGTERM end the run as an interrupt does: with a clear status, ready to resume."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

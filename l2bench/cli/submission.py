@@ -88,7 +88,8 @@ def build(
 @as_json
 def check(path: Path, board: Path | None, plugins: bool, as_json: bool) -> int:
     """Check the submission at PATH as the board's own check does."""
-    from l2bench.check.submission import DOCUMENT, check_submission, unwrapped
+    from l2bench.check.models import DOCUMENT
+    from l2bench.check.submission import check_submission, unwrapped
     from l2bench.errors import RunFailed, UsageError
 
     if not path.exists():

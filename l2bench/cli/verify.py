@@ -29,6 +29,7 @@ from l2bench.verification import (
     changed_versions,
     draw,
     nothing,
+    recorded,
     replay,
     traced,
 )
@@ -104,11 +105,8 @@ def _played(
             raise nothing(bundle)
         return replay(cast, bundle, draw(candidates, episodes, bundle))
     own = agents / bundle.folder.name
-    keys = ("block_index", "task_index", "episode_index")
-    columns = (bundle.lifetime.episodes[key].to_pylist() for key in keys)
-    every = sorted(zip(*columns, strict=True))
     place = own if own.is_dir() else agents
-    return again(cast, bundle, place, draw(every, episodes, bundle))
+    return again(cast, bundle, place, draw(recorded(bundle), episodes, bundle))
 
 
 def _rerun(registry: Registry, cast: Cast, bundle: Bundle) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from l2bench.agent import Acting
-from l2bench.environment import Observation
+from l2bench.environment import Observation, fold
 from l2bench.errors import RunFailed
 from l2bench.evaluation.video import Film, encode
 from l2bench.lesson import OLD_API, finite, flag, measured
@@ -173,29 +173,10 @@ class Rollout:
 
 
 def digest(observation: Observation) -> bytes:
-    """Return 16 bytes that identify an observation: BLAKE2b over its arrays.
-
-    Of each array: its key (keys in order, nested ones joined by "/"; empty for a bare array), type
-    as numpy writes it (``<f8``), shape and C-ordered bytes, the first three ended by a zero byte.
-    """
+    """Return 16 bytes that identify an observation: BLAKE2b over what `fold` feeds it."""
     found = hashlib.blake2b(digest_size=16)
-    for key, value in _leaves(observation, ""):
-        array = np.asarray(value)
-        found.update(f"{key}\0{array.dtype.str}\0{array.shape}\0".encode())
-        found.update(array.tobytes())
+    fold(found, observation)
     return found.digest()
-
-
-def _leaves(observation: Observation, key: str) -> list[tuple[str, Any]]:
-    if isinstance(observation, Mapping):
-        parts = sorted((str(name), value) for name, value in observation.items())
-    elif isinstance(observation, tuple):
-        parts = [(str(at), value) for at, value in enumerate(observation)]
-    else:
-        return [(key, observation)]
-    return [
-        leaf for name, value in parts for leaf in _leaves(value, f"{key}/{name}" if key else name)
-    ]
 
 
 def rows(actions: Any, count: int) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -54,7 +53,7 @@ def export(kind: str, groups: Sequence[Group], out: Path) -> list[str]:
         if kind == "l2logger":
             return _logs([bundle for bundles, _ in groups for bundle in bundles], out)
         out.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(out, _text(kind, groups).encode())
+        write_atomically(out, _text(kind, groups).encode("utf-8", "replace"))
     except OSError as error:
         raise RunFailed(f"cannot write {out}: {error.strerror or error}") from error
     return []
@@ -70,18 +69,14 @@ def _text(kind: str, groups: Sequence[Group]) -> str:
 
 def _logs(bundles: Sequence[Bundle], out: Path) -> list[str]:
     """Write one bundle as the log ``out``, several as logs inside it."""
-    temporary = out.with_name(out.name + ".tmp")
     warnings: list[str] = []
-    try:
-        with new_folder(out) as inside:
-            for bundle in bundles:
-                folder = inside
-                if len(bundles) > 1:
-                    folder = inside / bundle.folder.name.removesuffix(".l2b")
-                    folder.mkdir()
-                warnings += l2logger_export.export(bundle, folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with new_folder(out) as inside:
+        for bundle in bundles:
+            folder = inside
+            if len(bundles) > 1:
+                folder = inside / bundle.folder.name.removesuffix(".l2b")
+                folder.mkdir()
+            warnings += l2logger_export.export(bundle, folder)
     return warnings
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 import l2bench
-from l2bench.bundle.files import new_folder, write_json
+from l2bench.bundle.files import new_folder, why, write_json
 from l2bench.bundle.hashing import document_hash, file_hash
 from l2bench.bundle.lifetime import Lifetime, block_row
 from l2bench.bundle.model import (
@@ -172,14 +172,11 @@ def write(bundle: Imported, folder: Path, *, force: bool = False) -> None:
     if folder.exists() and not (force and (folder / "manifest.json").is_file()):
         remedy = "it is no bundle, so --force does not replace it" if force else "--force replaces"
         raise UsageError(f"{folder} exists already; choose another -o ({remedy})")
-    temporary = folder.with_name(folder.name + ".tmp")
     try:
         with new_folder(folder) as inside:
             _write_into(bundle, inside)
     except OSError as error:
-        raise RunFailed(f"cannot write {folder}: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        raise RunFailed(f"cannot write {folder}: {why(error)}") from error
 
 
 def _write_into(bundle: Imported, folder: Path) -> None:

@@ -12,13 +12,13 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from l2bench.bundle.files import new_folder, write_json
+from l2bench.bundle.files import new_folder, why, write_json
 from l2bench.bundle.lifetime import synthetic
 from l2bench.bundle.software import software
 from l2bench.check.board import Board, read_submission
-from l2bench.check.models import BoardFiles, LockedPlugin, RegisteredSuite, Withdrawal
+from l2bench.check.models import DOCUMENT, BoardFiles, LockedPlugin, RegisteredSuite, Withdrawal
 from l2bench.check.results import Checked
-from l2bench.check.submission import check_submission, unwrapped
+from l2bench.check.submission import README, check_submission, unwrapped
 from l2bench.errors import RunFailed, UsageError, choices, nearest
 from l2bench.metrics.scores import Metric
 from l2bench.plugins import Kind, Registry
@@ -144,7 +144,7 @@ def _locked(
     locks = {(lock.distribution, lock.version): lock for lock in known}
     for kind, name in wanted:
         plugin = registry.plugin_of(kind, name)
-        found = software(plugin.distribution, plugin.entry_point.split(":")[0].split(".")[0])
+        found = software(plugin.distribution, plugin.package)
         release = (plugin.distribution, plugin.version)
         earlier = locks[release].record_sha256 if release in locks else ()
         digest = None if found.editable or found.modified_files else found.record_sha256
@@ -180,16 +180,16 @@ def accept(
         raise UsageError(f"{suite.id} {suite.version} takes no more submissions")
     checked = check_submission(folder, board, plugins=plugins, isolated=isolated)
     refuse_errors(checked)
-    wanted = ["submission.json", "README.md", *(run.path for run in document.runs)]
+    wanted = [DOCUMENT, README, *(run.path for run in document.runs)]
     try:
-        with new_folder(target) as inside:
+        with new_folder(target, replace=False) as inside:
             for path in wanted:
                 source = inner / path
                 if source.is_file() and not source.is_symlink():
                     (inside / path).parent.mkdir(parents=True, exist_ok=True)
                     shutil.copyfile(source, inside / path)
-    finally:
-        shutil.rmtree(target.with_name(f"{name}.tmp"), ignore_errors=True)
+    except OSError as error:
+        raise RunFailed(f"cannot write {target}: {why(error)}") from error
     return key, checked
 
 

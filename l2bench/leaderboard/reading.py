@@ -12,7 +12,7 @@ from l2bench.check.findings import broken
 from l2bench.check.models import RegisteredSuite, Submission
 from l2bench.check.results import Checked, Rescored
 from l2bench.check.submission import check_submission
-from l2bench.errors import L2benchError, UsageError
+from l2bench.errors import L2benchError, RunFailed, UsageError
 from l2bench.leaderboard.entries import Entry
 
 #: Told the key of each entry before it is checked.
@@ -73,6 +73,8 @@ def _entry(
         return entry
     try:
         bundles = _bundles(folder, checked, workspace)
+    except RunFailed:
+        raise  # this machine has no space; the entry is not to blame
     except L2benchError as error:
         odd = broken("I01", "", f"the runs cannot be read: {error}")
         return Entry(key, suite, checked.submission, (*checked.findings, odd), checked.waived)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from l2bench.bundle.files import new_folder, read_json
+from l2bench.bundle.files import new_folder, read_json, why
 from l2bench.check.board import Board
 from l2bench.errors import L2benchError, RunFailed, UsageError
 from l2bench.leaderboard import downloads, pages
@@ -16,7 +16,7 @@ from l2bench.leaderboard.comparison_page import comparison_page
 from l2bench.leaderboard.entries import Entry, State, settle
 from l2bench.leaderboard.entry_page import entry_page
 from l2bench.leaderboard.ranking import SuiteBoard
-from l2bench.report.text import count
+from l2bench.report.text import byte_size
 
 #: An entry that is shown with its numbers has a page of its own.
 WITH_PAGE: tuple[State, ...] = ("ranked", "unranked", "superseded")
@@ -67,7 +67,6 @@ def write_site(
     """
     out = out.absolute()
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
         with new_folder(out) as folder:
             _write(folder / "index.html", pages.index_page(board.files, boards))
             _write(folder / "excluded.html", pages.excluded_page(board.files, boards))
@@ -77,9 +76,7 @@ def write_site(
             for suite in boards:
                 _suite(board, suite, folder, bundles=bundles)
     except OSError as error:
-        raise RunFailed(f"cannot write {out}: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(out.with_name(out.name + ".tmp"), ignore_errors=True)
+        raise RunFailed(f"cannot write {out}: {why(error)}") from error
 
 
 def _suite(board: Board, suite: SuiteBoard, root: Path, *, bundles: bool) -> None:
@@ -110,7 +107,7 @@ def _entry(board: Board, suite: SuiteBoard, entry: Entry, folder: Path, *, bundl
         target = folder / run.path
         target.parent.mkdir(exist_ok=True)
         shutil.copyfile(source, target)
-        size = f"{count(-(-source.stat().st_size // 1024))} KiB"
+        size = byte_size(source.stat().st_size)
         files.append((run.path, f"{target.name}: the lifetime of seed {run.seed}, {size}"))
     _write(folder / "index.html", entry_page(board.files, suite, entry, files))
 

@@ -100,5 +100,3 @@ TEXT = Settings(
     tie_tolerance=1e-12,
     eligible_only=True,
 )
-
-PROFILES: Mapping[str, Settings] = {"text": TEXT, "l2metrics": L2METRICS}

@@ -70,7 +70,6 @@ class Panel:
 
     task: str
     colour: int
-    marker: str
     bands: tuple[tuple[str, str], ...]
     ticks_x: tuple[Label, ...]
     rules_x: tuple[str, ...]
@@ -249,7 +248,6 @@ def curve_panel(curve: Curve, seeds: Sequence[int]) -> Panel:
     return Panel(
         task=curve.task,
         colour=colour,
-        marker=marker,
         bands=(),
         ticks_x=frame.ticks_x(_spread(curve.checkpoints), curve.unit),
         rules_x=(),
@@ -283,7 +281,6 @@ def course_panel(course: Course, visits: int) -> Panel:
     return Panel(
         task=course.task,
         colour=colour,
-        marker=marker,
         bands=bands,
         ticks_x=frame.ticks_x(_spread(range(visits + 1)), "learned"),
         rules_x=tuple(f"{frame.x(at):.1f}" for at in rules),

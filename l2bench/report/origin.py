@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from l2bench.bundle.reader import Bundle
 from l2bench.metrics.statistics import MINIMUM_FOR_INTERVAL
 from l2bench.report.text import byte_size, count, listing, of_seeds, plural, shorten
+from l2bench.suite import flat
 
 #: A longer command line is not shown.
 LONGEST_COMMAND = 4000
@@ -183,7 +184,7 @@ def rerun(bundles: Sequence[Bundle]) -> list[str] | None:
     """
     card, suite = bundles[0].agent, bundles[0].suite
     words = ["l2bench", "run", "rerun.yaml", f"agent={card.name}"]
-    words += [f"agent.settings.{key}={_value(value)}" for key, value in _leaves(card.settings)]
+    words += [f"agent.settings.{key}={_value(value)}" for key, value in flat(card.settings).items()]
     seeds = sorted(bundle.manifest.seed.lifetime for bundle in bundles)
     if seeds != sorted(suite.seeds):
         words.append(f"execution.seeds={_value(seeds)}")
@@ -235,20 +236,13 @@ def _segments(bundle: Bundle, part: str) -> Iterable[Mapping[str, str]]:
 
 def _flat(data: Mapping[str, Any]) -> dict[str, str]:
     """Return nested settings as dotted keys with their values as text."""
-    return {key: value if isinstance(value, str) else _shown(value) for key, value in _leaves(data)}
+    return {
+        key: value if isinstance(value, str) else _shown(value) for key, value in flat(data).items()
+    }
 
 
 def _shown(value: object) -> str:
     return "none" if value == {} else json.dumps(value, ensure_ascii=False)
-
-
-def _leaves(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the settings at the ends of nested ones; an empty one is an end itself."""
-    for key, value in data.items():
-        if isinstance(value, Mapping) and value:
-            yield from _leaves(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
 
 
 def _merged(

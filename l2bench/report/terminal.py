@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from l2bench.report.sections import headline_rows
-from l2bench.report.text import NOTHING, printable, shorten
+from l2bench.report.text import NOTHING, plural, printable, shorten
 
 _HEADS = ("metric", "mean", "95 % interval", "unit", "direction", "lifetimes")
 
@@ -48,9 +48,9 @@ def plain(summary: Mapping[str, Any]) -> str:
 
 def title(summary: Mapping[str, Any]) -> str:
     """Return what the table is about, in one line."""
-    agent, suite, number = summary["agent"], summary["suite"], summary["n_lifetimes"]
+    agent, suite = summary["agent"], summary["suite"]
     words = f"{shorten(agent['name'], 80)} on {shorten(suite['id'], 80)} "
-    words += f"{shorten(suite['version'], 40)}, {number} lifetime{'' if number == 1 else 's'}"
+    words += f"{shorten(suite['version'], 40)}, {plural(summary['n_lifetimes'], 'lifetime')}"
     return printable(words)
 
 

@@ -16,6 +16,7 @@ from l2bench.bundle.reader import find_bundles
 from l2bench.check.build import build_submission
 from l2bench.check.bundle import check_bundle
 from l2bench.check.submission import check_submission
+from l2bench.errors import RunFailed
 
 
 def build(cli, *arguments):
@@ -119,7 +120,7 @@ def test_SUB_07_one_bad_run_does_not_spoil_the_others(cli, runs, tmp_path):
     about = ("--name", "Mine", "--submitter", "lab")
     code, _, errors = build(cli, runs, "-o", tmp_path / "x", *about)
     assert code == 1 and "1 bundles have errors" in errors and "--valid-only" in errors
-    assert not (tmp_path / "x").exists() and not (tmp_path / "x.tmp").exists()
+    assert [p.name for p in tmp_path.iterdir()] == ["runs"]
     code, out, errors = build(cli, runs, "-o", tmp_path / "x", *about, "--valid-only")
     assert code == 4 and "left out:" in errors and "N01" in out
     assert len(list((tmp_path / "x" / "runs").iterdir())) == 1
@@ -280,7 +281,7 @@ def test_CFG_09_what_is_said_of_a_submission_is_checked_before_anything_is_writt
     out = tmp_path / "out"
     code, _, errors = build(cli, sound, "-o", out, "--from", tmp_path / "about.yaml")
     assert (code, words in errors) == (2, True), errors
-    assert not out.exists() and not out.with_name("out.tmp").exists()
+    assert [p.name for p in tmp_path.iterdir()] == ["about.yaml"]
 
 
 def test_an_existing_folder_stays_as_it_is(cli, sound, tmp_path):
@@ -343,3 +344,34 @@ def test_a_scrubbed_copy_is_as_sound_as_the_original(cli, sound, tmp_path):
     out = tmp_path / "scrubbed.l2b"
     assert cli("bundle", "scrub", find_bundles(sound)[0], "-o", out)[0] == 0
     assert check_bundle(out, isolated=False).findings == ()
+
+
+def test_a_run_needs_a_plain_name_of_its_own(cli, sound, tmp_path):
+    first = find_bundles(sound)[0]
+    for place, name in (("a", "new\nline.l2b"), ("b", "same.l2b"), ("c", "same.l2b")):
+        shutil.copytree(first, tmp_path / place / name)
+    about = ("-o", tmp_path / "x", "--name", "x", "--submitter", "a")
+    code, _, errors = build(cli, tmp_path / "a" / "new\nline.l2b", *about)
+    assert (code, "rename its folder" in errors) == (2, True), errors
+    code, _, errors = build(cli, tmp_path / "b", tmp_path / "c", *about)
+    assert (code, "two bundles are called 'same.l2b'" in errors) == (2, True), errors
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_full_disk_of_the_checker_is_no_fault_of_the_bundle(sound, tmp_path, monkeypatch):
+    import l2bench.check.bundle as checking
+    import l2bench.check.isolation as isolation
+
+    archive = pack(find_bundles(sound)[0], tmp_path / "x.l2b.zip")
+
+    def full(*_):
+        raise RunFailed("cannot write x: no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checking, "extract_archive", full)
+        with pytest.raises(RunFailed, match="no space"):
+            check_bundle(archive, isolated=False)
+    body = 'import json, sys; json.load(sys.stdin); print(\'{"failed": "no space left"}\')'
+    monkeypatch.setattr(isolation, "BODY", body)
+    with pytest.raises(RunFailed, match="no space"):
+        check_bundle(archive)

@@ -52,7 +52,7 @@ def test_a_raw_import_is_a_bundle_like_any_other(imported):
     )
     assert done.returncode == 0, done.stderr
     assert "experts/00-task1_1.l2b/manifest.json" in manifest.files
-    assert not list(imported.parent.glob("*.tmp"))
+    assert not list(imported.parent.glob(".*"))
 
 
 def test_a_bundle_scores_as_its_source_does(cli, imported):

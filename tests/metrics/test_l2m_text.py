@@ -9,7 +9,7 @@ from metrics.builders import expert, log, read_json, read_table, table
 from l2bench.errors import UsageError
 from l2bench.metrics.l2m import score
 from l2bench.metrics.l2m_log import read_expert, read_log
-from l2bench.metrics.l2m_settings import L2METRICS, PROFILES, TEXT, Settings
+from l2bench.metrics.l2m_settings import L2METRICS, TEXT, Settings
 
 RAW = replace(L2METRICS, smoothing="none", scaling="none")
 ORACLE = Path(__file__).parents[1] / "oracle" / "l2m" / "cases"
@@ -378,8 +378,7 @@ def test_one_task_has_no_transfer():
     )
 
 
-def test_profiles_and_unknown_settings():
-    assert dict(PROFILES) == {"text": TEXT, "l2metrics": L2METRICS}
+def test_unknown_settings():
     with pytest.raises(UsageError, match=r"scaling='tasks' is unknown \(did you mean 'task'\?\)"):
         Settings(scaling="tasks")
     with pytest.raises(UsageError, match="window_length=0"):

@@ -8,8 +8,9 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 
+from l2bench.bundle.hashing import file_hash
 from l2bench.errors import Unsupported
-from l2bench_libero import hdf5, layout, tasks
+from l2bench_libero import layout, tasks
 from l2bench_libero.hub import Entry, Hub, Moved
 
 REPOSITORY = "yifengzhu-hf/LIBERO-datasets"
@@ -72,7 +73,7 @@ def _there(folder: Path, entry: Entry) -> bool:
     path = folder / entry.name
     if not path.is_file() or path.stat().st_size != entry.size:
         return False
-    return hdf5.digest(path) == f"sha256:{entry.sha256}"
+    return file_hash(path) == entry.sha256
 
 
 def _check_room(folder: Path, missing: list[Entry]) -> None:

@@ -6,7 +6,6 @@ store the one *before* it, and say so.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -19,6 +18,7 @@ import h5py  # type: ignore[import-untyped]
 import numpy as np
 from numpy.typing import NDArray
 
+from l2bench.bundle.hashing import file_hash
 from l2bench.environment import Demonstrations
 from l2bench.errors import Unsupported, UsageError, choices, nearest
 from l2bench_libero.layout import BEFORE, ORIGIN, RECORDED, demos, keys, opened, problems
@@ -69,8 +69,7 @@ class Contents(NamedTuple):
 
 def digest(path: Path) -> str:
     """Return ``sha256:<hex>`` of a file."""
-    with path.open("rb") as stream:
-        return "sha256:" + hashlib.file_digest(stream, "sha256").hexdigest()
+    return f"sha256:{file_hash(path)}"
 
 
 def contents(path: Path, request: Request) -> Contents:

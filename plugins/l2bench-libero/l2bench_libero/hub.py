@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from l2bench.bundle.hashing import file_hash
 from l2bench.errors import RunFailed, Unsupported
-from l2bench_libero.hdf5 import digest
 
 HUB = "https://huggingface.co"
 TIMEOUT = 60.0
@@ -97,7 +97,7 @@ class Hub:
             self._fill(entry, stream, moved)
             stream.flush()
             os.fsync(stream.fileno())
-        found = digest(part).removeprefix("sha256:")
+        found = file_hash(part)
         if found != entry.sha256:
             part.unlink()
             raise RunFailed(

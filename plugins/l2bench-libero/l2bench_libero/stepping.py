@@ -30,30 +30,6 @@ class Step(Protocol):
         """Apply one action (7,); ``observe`` is called when observations are taken."""
 
 
-class PackageStep:
-    """The control step as robosuite makes it; the reference for the lean one."""
-
-    def __init__(self, env: Any) -> None:
-        self._env = env
-        self._substeps = int(env.control_timestep / env.model_timestep)
-
-    def restart(self) -> None:
-        """Prepare for a new episode; call after its initial state is set."""
-
-    def advance(self, action: Array, observe: Observe) -> None:
-        """Apply one action; ``observe`` is called one physics step before the end.
-
-        That is the moment at which LIBERO's own observations are taken.
-        """
-        env = self._env
-        for substep in range(self._substeps):
-            env.sim.forward()
-            env._pre_action(action, substep == 0)
-            env.sim.step()
-            if observe is not None and substep == self._substeps - 2:
-                observe()
-
-
 class LeanStep:
     """The same control step with one evaluation of the dynamics in each physics step.
 

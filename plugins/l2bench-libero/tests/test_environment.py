@@ -215,6 +215,7 @@ def test_the_renderer_is_recorded_where_images_are_seen(monkeypatch):
 
 def test_no_renderer_is_looked_for_with_state_observations(monkeypatch):
     """REN-01: a machine without OpenGL runs what needs none."""
+
     def refuse():
         raise Unsupported("none")
 

@@ -14,11 +14,34 @@ from l2bench.errors import Unsupported, UsageError
 from l2bench_libero import installation
 from l2bench_libero.experts import make_expert
 from l2bench_libero.simulator import LiberoEnv
-from l2bench_libero.stepping import PackageStep
 
 pytestmark = pytest.mark.sim
 
 SEED, STATE = 11, 3
+
+
+class PackageStep:
+    """The control step as robosuite makes it, which the lean one has to equal."""
+
+    def __init__(self, env):
+        self._env = env
+        self._substeps = int(env.control_timestep / env.model_timestep)
+
+    def restart(self):
+        """Prepare for a new episode; call after its initial state is set."""
+
+    def advance(self, action, observe):
+        """Apply one action; ``observe`` is called one physics step before the end.
+
+        That is the moment at which LIBERO's own observations are taken.
+        """
+        env = self._env
+        for substep in range(self._substeps):
+            env.sim.forward()
+            env._pre_action(action, substep == 0)
+            env.sim.step()
+            if observe is not None and substep == self._substeps - 2:
+                observe()
 
 
 def commands(count, seed=5):
@@ -243,6 +266,7 @@ def test_rendering_is_refused_with_state_observations(simulators):
 
 def test_a_failing_renderer_is_one_warning_at_the_end():
     """REN-03: closing fails once, in one line."""
+
     class Broken:
         def close(self):
             raise RuntimeError("no context")
