@@ -83,6 +83,7 @@ def verify(
                 played = list(_played(cast, bundle, episodes, agents))
                 result = {
                     "episodes": [{**asdict(each), "equal": each.equal} for each in played],
+                    "recorded_episodes": bundle.lifetime.episodes.num_rows,
                     "equal": all(each.equal for each in played),
                 }
         found.append({"bundle": bundle.folder.name, "changed_versions": changed, **result})
@@ -142,5 +143,8 @@ def _show(found: dict[str, Any]) -> None:
                 f"{step}{what or 'same outcome'}"
             )
         )
-    how = played[0]["how"] if played else "trace"
-    click.echo(f"  {len(played) - len(wrong)} of {len(played)} episodes came out again ({how})")
+    how = {"trace": "their traces", "agent": "the kept agent"}[played[0]["how"]]
+    click.echo(
+        f"  {len(played) - len(wrong)} of {len(played)} episodes came out again from {how}; "
+        f"the bundle records {found['recorded_episodes']}"
+    )
