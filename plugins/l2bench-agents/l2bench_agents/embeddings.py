@@ -67,7 +67,8 @@ class OfInstruction(Embedding):
             self._refuse("a task tells the agent none")
         assert task.language is not None
         if task.language not in self._known:
-            self._known[task.language] = self._embed(task.language)
+            with torch.inference_mode(False):  # kept, and learned with after being acted with
+                self._known[task.language] = self._embed(task.language)
         return self._known[task.language]
 
     def _refuse(self, found: str) -> None:

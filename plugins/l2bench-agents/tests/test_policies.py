@@ -8,6 +8,7 @@ from gymnasium.spaces import Box, Dict
 from l2bench.agent import Acting, Life, TaskContext
 from l2bench.environment import Demonstrations, Spaces
 from l2bench.suite import judge
+from l2bench_agents.algorithms import ALGORITHMS
 from l2bench_agents.bc import BcRnn, BcTransformer, BcVilt
 from l2bench_agents.heads import make_head
 from l2bench_agents.observations import Layout
@@ -273,3 +274,19 @@ def test_without_task_and_vectors_policies_still_work(school):
             TaskContext(only), np.arange(8), np.ones(8, bool), [np.random.default_rng(0)] * 8
         )
         assert agent.act(images, told).shape == (8, 2), policy
+
+
+@POLICIES
+@pytest.mark.parametrize("algorithm", sorted(ALGORITHMS))
+def test_what_was_evaluated_before_learning_can_still_be_learned_with(school, policy, algorithm):
+    """A suite measures at checkpoint 0, before the first lesson of every task, and in between."""
+    agent = agent_of(policy, tasks=(0, 1), algorithm=algorithm, seq_len=2)
+    data = dots(2)
+    for task in (0, 1):
+        told = context(task, f"put thing {task} there")
+        for start in (0, 1):
+            rngs = [np.random.default_rng(0)]
+            agent.act(observed(data, [0]), Acting(told, np.zeros(1, int), np.ones(1, bool), rngs))
+            school(SPACES).teach(
+                agent, task, data, epochs=2, start=start, stop=start + 1, told=told
+            )
