@@ -3,8 +3,10 @@
 import itertools
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from support import ROOT
 
 from l2bench.report.colours import (
     MARKERS,
@@ -22,9 +24,15 @@ LIGHT_PAGE, DARK_PAGE = "#FCFBF8", "#14171A"
 
 
 def test_a_task_looks_the_same_on_every_page_for_ever():
-    assert look("catch") == (4, "diamond")
+    assert look("catch") == (5, "diamond")
     assert look("mirrored-catch") == (0, "circle")
-    assert look("windy-catch") == (0, "triangle")
+    assert look("windy-catch") == (6, "triangle")
+
+
+@pytest.mark.parametrize("suite", ["quickstart", "libero_object_cpu"])
+def test_the_tasks_of_the_small_suites_have_colours_of_their_own(suite):
+    tasks = yaml.safe_load((ROOT / "suites" / f"{suite}.yaml").read_text())["tasks"]
+    assert len({look(task["id"])[0] for task in tasks}) == len(tasks)
 
 
 def test_looks_use_the_whole_palette():
