@@ -60,6 +60,14 @@ class Plugin:
         }
 
 
+def how_to_install(package: str) -> str:
+    """Return the commands that install one of the project's own plugins."""
+    return (
+        f"pip install {package}, or in a clone of the repository: "
+        f"pip install -c plugins/constraints.txt -e plugins/{package}"
+    )
+
+
 class Registry:
     """All plugins found through the entry-point group ``l2bench``.
 
@@ -160,8 +168,11 @@ class Registry:
         bare = {q.split("/", 1)[1]: q for q in known}
         hint = nearest(name, known) or nearest(name, bare)
         listing = "l2bench suites" if kind == "suites" else "l2bench plugins"
+        absent = [p for n, p in KNOWN_PLUGINS.items() if n not in {q.name for q in self.plugins}]
+        more = f"; not installed: {', '.join(absent)}" if absent else ""
         raise UsageError(
             f"unknown {label} '{name}'{hint}; known: {choices(known)}. '{listing}' lists them all"
+            f"{more}"
         )
 
     def _refuse_unusable_plugin(self, label: str, name: str) -> None:
@@ -176,8 +187,7 @@ class Registry:
             package = KNOWN_PLUGINS[prefix]
             raise Unsupported(
                 f"{label} '{name}' needs the plugin '{prefix}', which is not installed; "
-                f"install it with: pip install {package} (from a clone of the repository: "
-                f"pip install -e plugins/{package})"
+                f"install it with: {how_to_install(package)}"
             )
 
     def resolve(self, kind: Kind, name: str) -> Any:

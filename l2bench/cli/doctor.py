@@ -15,7 +15,7 @@ from l2bench import __version__
 from l2bench.cli.main import print_json
 from l2bench.cli.options import as_json
 from l2bench.errors import L2benchError, guarded
-from l2bench.plugins import KNOWN_PLUGINS, Registry, make_environment
+from l2bench.plugins import KNOWN_PLUGINS, Registry, how_to_install, make_environment
 from l2bench.records import RECORDED, installed
 from l2bench.report.text import printable
 
@@ -73,7 +73,7 @@ def _plugins(registry: Registry) -> list[dict[str, Any]]:
     known = {plugin.name for plugin in registry.plugins}
     for name, package in KNOWN_PLUGINS.items():
         if name not in known:
-            rows.append(_row(name, "not installed", False, f"pip install {package}"))
+            rows.append(_row(name, "not installed", False, how_to_install(package)))
     return rows
 
 

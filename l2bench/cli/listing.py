@@ -7,7 +7,7 @@ import click
 from l2bench.cli.main import print_json
 from l2bench.cli.options import as_json
 from l2bench.errors import Unsupported
-from l2bench.plugins import KINDS, KNOWN_PLUGINS, Registry
+from l2bench.plugins import KINDS, KNOWN_PLUGINS, Registry, how_to_install
 from l2bench.report.text import printable
 
 
@@ -36,7 +36,7 @@ def _show(registry: Registry) -> None:
                 click.echo(f"  {kind.replace('_', ' '):13} {', '.join(names)}")
     missing = sorted(set(KNOWN_PLUGINS) - {plugin.name for plugin in registry.plugins})
     for name in missing:
-        click.echo(f"{name}  not installed: pip install {KNOWN_PLUGINS[name]}")
+        click.echo(f"{name}  not installed: {how_to_install(KNOWN_PLUGINS[name])}")
 
 
 @click.command()
