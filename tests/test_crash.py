@@ -26,8 +26,14 @@ def unbroken(tmp_path_factory) -> Path:
 def start(folder: Path, *more: str, suite: str = "quickstart") -> subprocess.Popen:
     arguments = [*RUN, str(ROOT / "suites" / f"{suite}.yaml"), "profile=smoke", "-o", str(folder)]
     return subprocess.Popen(
-        [*arguments, *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+        [*arguments, *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=heed_interrupts,
+    )  # fmt: skip
+
+
+def heed_interrupts() -> None:
+    """Take interrupts as usual, even where the tests run in the background, which ignores them."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def sealed_blocks(folder: Path) -> int:

@@ -351,8 +351,10 @@ def test_experts_are_lifetimes_of_one_task():
     with pytest.raises(Unsupported, match="this lifetime learns 2"):
         L2MMetrics(experts=[learner])
     unscored = synthetic(probe_suite(1, **SCENARIOS["demonstrations"]), 0)
-    with pytest.raises(Unsupported, match="are unscored"):
-        L2MMetrics(experts=[unscored])
+    scores = L2MMetrics(experts=[unscored]).score(learner)  # it has nothing to compare with
+    assert reason(scores, "l2m.relative_performance_k", "task-1") == (
+        "no single-task expert of task task-1"
+    )
 
 
 @pytest.mark.parametrize("profile", [TEXT, L2METRICS])
