@@ -41,9 +41,11 @@ def only(checked, code: str) -> None:
         assert finding.severity == RULES[code].severity
 
 
-def test_every_rule_has_a_mutation():
+def test_every_rule_has_a_mutation(capsys):
     covered = {*BUNDLE, *SUBMISSION} | ARCHIVES | BOARD | RUNS | FOLDERS
     assert covered == set(RULES)
+    with capsys.disabled():
+        print(f"\n{len(covered)} rules, each broken by a mutation of its own")  # noqa: T201
     assert len(RULES) >= 60
 
 
