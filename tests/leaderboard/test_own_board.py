@@ -22,7 +22,7 @@ def test_each_suite_has_entries_of_several_agents_with_floor_and_learners(entrie
         suite, _, folder = entry.key.split("/")
         names.setdefault(suite, set()).add(folder.rsplit("_", 1)[-1])
     assert {"random", "tabular", "tabular-slow"} <= names["quickstart"]
-    assert {"bc-sequential", "bc-replay", "scripted"} <= names["libero_object_cpu"]
+    assert {"bc-sequential", "bc-replay", "scripted", "random"} <= names["libero_object_cpu"]
 
 
 def test_every_entry_passes_and_is_labelled_for_what_it_is(entries):
