@@ -106,7 +106,7 @@ def test_killed_at_random_and_resumed_equals_unbroken(case, start, tmp_path):
         sealed: dict[str, int] = {}
         for _ in range(6):
             process = start(case, folder)
-            time.sleep(moments.uniform(0, whole / 2))
+            time.sleep(moments.uniform(0, whole / 4))
             process.kill()
             process.join(60)
             kills += process.exitcode == -signal.SIGKILL
