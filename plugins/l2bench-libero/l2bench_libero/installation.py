@@ -13,7 +13,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -121,9 +121,10 @@ def quiet_environment() -> Iterator[None]:
     wanted = {"LIBERO_CONFIG_PATH": _NO_CONFIGURATION}
     if "mujoco" not in sys.modules:
         wanted["MUJOCO_GL"] = "disable"
-    with tempfile.TemporaryDirectory(prefix="l2bench-libero-") as scratch:
+    with ExitStack() as stack:
         if "matplotlib" not in sys.modules and not _matplotlib_folder().is_dir():
-            wanted["MPLCONFIGDIR"] = scratch
+            scratch = tempfile.TemporaryDirectory(prefix="l2bench-libero-")
+            wanted["MPLCONFIGDIR"] = stack.enter_context(scratch)
         before = dict(os.environ)
         os.environ.update(wanted)
         try:

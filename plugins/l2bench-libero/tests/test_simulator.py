@@ -278,7 +278,10 @@ def test_a_failing_renderer_is_one_warning_at_the_end():
     env.close()
 
 
-def test_scratch_folders_do_not_stay_behind():
+def test_scratch_folders_do_not_stay_behind(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("MPLCONFIGDIR", str(tmp_path / "none"))
+    monkeypatch.delitem(sys.modules, "matplotlib", raising=False)
     with installation.quiet_environment():
-        pass
-    assert not list(Path(tempfile.gettempdir()).glob("l2bench-libero-*"))
+        assert len(list(tmp_path.glob("l2bench-libero-*"))) == 1
+    assert not list(tmp_path.iterdir())
