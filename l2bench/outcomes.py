@@ -22,7 +22,7 @@ from l2bench.metrics.aggregates import (
     performance_profile,
     probability_of_improvement,
 )
-from l2bench.metrics.statistics import LEVEL, MINIMUM_FOR_INTERVAL, RESAMPLES, estimate
+from l2bench.metrics.statistics import LEVEL, MINIMUM_RUNS, RESAMPLES, estimate
 from l2bench.metrics.views import matrix
 from l2bench.scoring import bootstrap_generator
 
@@ -47,7 +47,14 @@ def weighed(contenders: Sequence[Contender], metrics: Sequence[str] = ()) -> dic
     found = compare(contenders, metrics)
     first = contenders[0].bundles[0].suite
     more = {
-        "suite": {"id": first.id, "version": first.version, "title": first.title},
+        "suite": {
+            "id": first.id,
+            "version": first.version,
+            "title": first.title,
+            "deviations": sorted(
+                {key for c in contenders for b in c.bundles for key in b.manifest.suite.deviations}
+            ),
+        },
         "seeds": [[bundle.manifest.seed.lifetime for bundle in c.bundles] for c in contenders],
         "n_tasks": len(first.tasks),
         "n_episodes": [
@@ -122,7 +129,7 @@ def profile(scores: RunScores, rng: np.random.Generator) -> dict[str, Any]:
     """
     shares = performance_profile(scores, TAUS)
     band: list[list[float]] | None = None
-    if min(scores.runs.values()) >= MINIMUM_FOR_INTERVAL:
+    if min(scores.runs.values()) >= MINIMUM_RUNS:
         drawn = np.zeros((RESAMPLES, len(TAUS)))
         for values in scores.arrays():
             above = (values[:, None] > np.array(TAUS)).astype(np.float32)

@@ -17,7 +17,7 @@ from l2bench.bundle.reader import Bundle, read_bundle, refuse_mixture
 from l2bench.errors import UsageError, choices, guarded, nearest
 from l2bench.metrics.base import MetricSet
 from l2bench.metrics.scores import Metric, Scores, Value
-from l2bench.metrics.statistics import MINIMUM_FOR_INTERVAL, estimate
+from l2bench.metrics.statistics import estimate
 from l2bench.metrics.views import cells, curves, matrix
 from l2bench.plugins import Registry
 from l2bench.seeding import generator
@@ -209,14 +209,12 @@ def _by_metric(scored: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, An
 def _across(entries: Sequence[Mapping[str, Any]], inputs: str) -> dict[str, Any]:
     """Return one metric's estimate over lifetimes."""
     known = [entry["value"] for entry in entries if entry["value"] is not None]
-    names = (entries[0][key] for key in ("id", "task", "source"))
-    enough = len(known) >= MINIMUM_FOR_INTERVAL
-    rng = bootstrap_generator(inputs, *names) if enough else None
+    rng = bootstrap_generator(inputs, *(entries[0][key] for key in ("id", "task", "source")))
     reasons = sorted({e["undefined_reason"] for e in entries if e["undefined_reason"]})
     shared = {k: v for k, v in entries[0].items() if k not in ("value", "n", "undefined_reason")}
     return {
         **shared,
-        **asdict(estimate(known, rng)),
+        **asdict(estimate(known, rng, entries[0]["range"])),
         "n_lifetimes": len(known),
         "undefined_reasons": reasons,
     }

@@ -117,6 +117,23 @@ def test_pairing_by_seed_tells_apart_what_the_spread_hides():
     assert loose["more_lifetimes"] > 100
 
 
+def test_three_lifetimes_each_can_be_told_apart_by_student_and_by_welch():
+    base, better = {0: 0.1, 1: 0.2, 2: 0.3}, {0: 0.5, 1: 0.61, 2: 0.7}
+    pair = paired_difference(better, base, RNG(0))
+    half = 4.302653 * np.std([0.4, 0.41, 0.4], ddof=1) / np.sqrt(3)
+    assert (pair["low"], pair["high"]) == pytest.approx(
+        (0.403333 - half, 0.403333 + half), abs=1e-5
+    )
+    assert (pair["verdict"], pair["method"]) == ("apart", "t")
+    others = {seed + 10: value for seed, value in better.items()}
+    loose = paired_difference(others, base, RNG(0))
+    half = 3.182446 * np.sqrt(0.01 / 3 + np.var([0.5, 0.61, 0.7], ddof=1) / 3)  # 3.99 degrees
+    assert (loose["low"], loose["high"]) == pytest.approx(
+        (0.403333 - half, 0.403333 + half), abs=1e-5
+    )
+    assert not loose["paired"]
+
+
 def test_unequal_numbers_of_lifetimes_are_all_used():
     one = {seed: 0.5 for seed in range(5)}
     other = {seed: 0.5 + (seed == 7) for seed in range(8)}

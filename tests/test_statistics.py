@@ -33,18 +33,51 @@ def test_wilson_refuses_what_is_no_rate(case):
 
 
 def test_few_lifetimes_give_points_and_no_interval():
-    found = estimate([0.1, 0.4, 0.4], np.random.default_rng(0))
+    found = estimate([0.2, 0.4], None)
     assert found.mean == pytest.approx(0.3)
     assert (found.low, found.high) == (None, None)
-    assert found.points == (0.1, 0.4, 0.4)
-    assert "n = 3" in (found.note or "")
+    assert found.points == (0.2, 0.4)
+    assert "n = 2" in (found.note or "")
 
 
-def test_the_interval_is_over_lifetimes():
-    found = estimate([0, 0, 0, 1, 1], np.random.default_rng(0))
-    assert found.low is not None
-    assert found.high is not None
-    assert found.high - found.low > 0.5
+def test_three_lifetimes_have_students_interval():
+    found = estimate([0.4, 0.5, 0.6], None)
+    assert (found.low, found.high) == pytest.approx((0.251586, 0.748414), abs=1e-6)
+    assert (found.method, found.note) == ("t", None)
+
+
+def test_an_interval_stays_within_the_range_of_its_metric():
+    found = estimate([0.9, 0.8, 1.0], None, (0, 1))
+    assert found.low == pytest.approx(0.651586, abs=1e-6)
+    assert found.high == 1
+    assert estimate([0.9, 0.8, 1.0], None, (0, None)).high == pytest.approx(1.148414, abs=1e-6)
+
+
+def test_from_ten_lifetimes_on_the_interval_is_a_bootstrap():
+    values = [0, 0, 0, 1, 1, 0, 0, 0, 1, 1]
+    found = estimate(values, np.random.default_rng(0))
+    assert found.method == "bootstrap"
+    assert (found.low, found.high) == pytest.approx((0.1, 0.7), abs=0.11)
+    assert estimate(values[:9], None).method == "t"
+    with pytest.raises(ValueError, match="needs a generator"):
+        estimate(values, None)
+
+
+@given(st.integers(3, 14), st.integers(0, 2**32))
+def test_an_interval_holds_the_mean_and_moves_with_the_values(count, seed):
+    values = np.random.default_rng(seed).normal(size=count)
+    found = estimate(values.tolist(), np.random.default_rng(1))
+    moved = estimate((2 * values + 10).tolist(), np.random.default_rng(1))
+    assert found.low < found.mean < found.high
+    assert (moved.low, moved.high) == pytest.approx((2 * found.low + 10, 2 * found.high + 10))
+
+
+@pytest.mark.parametrize("count", [3, 5, 9])
+def test_of_a_hundred_intervals_of_normal_values_about_95_hold_the_mean(count):
+    rng = np.random.default_rng(7)
+    found = [estimate(rng.normal(size=count).tolist(), None) for _ in range(4000)]
+    held = sum(one.low < 0 < one.high for one in found)
+    assert 0.94 < held / len(found) < 0.96
 
 
 def test_no_lifetime_is_no_value():
@@ -52,7 +85,7 @@ def test_no_lifetime_is_no_value():
 
 
 def test_the_generator_decides_and_nothing_else():
-    points = [0.1234, 0.5071, 0.2003, 0.9917, 0.4389, 0.3141, 0.7713]
+    points = [0.1234, 0.5071, 0.2003, 0.9917, 0.4389, 0.3141, 0.7713, 0.6001, 0.1717, 0.8432]
     np.random.seed(1)
     first = estimate(points, np.random.default_rng(5))
     np.random.seed(2)

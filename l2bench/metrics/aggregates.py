@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from l2bench.errors import Unsupported, UsageError
 from l2bench.metrics.libero_parts import FloatArray
-from l2bench.metrics.statistics import LEVEL, MINIMUM_FOR_INTERVAL, RESAMPLES, Aggregate
+from l2bench.metrics.statistics import LEVEL, MINIMUM_RUNS, RESAMPLES, Aggregate
 
 #: How many resamples are held in memory at once.
 _CHUNK = 500
@@ -127,7 +127,7 @@ def aggregate(
     *,
     resamples: int = RESAMPLES,
     level: float = LEVEL,
-    minimum_runs: int = MINIMUM_FOR_INTERVAL,
+    minimum_runs: int = MINIMUM_RUNS,
 ) -> Aggregate:
     """Return a statistic with the percentile interval of a bootstrap over runs within tasks.
 
@@ -150,7 +150,7 @@ class Bootstrap:
     rng: np.random.Generator
     resamples: int = RESAMPLES
     level: float = LEVEL
-    minimum_runs: int = MINIMUM_FOR_INTERVAL
+    minimum_runs: int = MINIMUM_RUNS
 
     def aggregate(
         self, name: str, function: Statistic, values: Sequence[FloatArray], notes: Sequence[str]
@@ -217,7 +217,7 @@ def probability_of_improvement(
     *,
     resamples: int = RESAMPLES,
     level: float = LEVEL,
-    minimum_runs: int = MINIMUM_FOR_INTERVAL,
+    minimum_runs: int = MINIMUM_RUNS,
 ) -> Aggregate:
     """Return how likely a run of ``first`` beats one of ``second`` on a task; mean over tasks.
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from l2bench.bundle.reader import Bundle
-from l2bench.metrics.statistics import MINIMUM_FOR_INTERVAL
+from l2bench.metrics.statistics import FEW, MINIMUM_FOR_INTERVAL
 from l2bench.report.text import byte_size, count, listing, of_seeds, plural, shorten
 from l2bench.suite import flat
 
@@ -25,7 +25,7 @@ def header(bundles: Sequence[Bundle], summary: Mapping[str, Any]) -> Facts:
     counts = [bundle.manifest.counts for bundle in bundles]
     blocks = sum(c.blocks_sealed for c in counts), sum(c.blocks_planned for c in counts)
     episodes = sum(c.episodes_done for c in counts), sum(c.episodes_planned for c in counts)
-    deviations = sorted({d for b in bundles for d in b.manifest.suite.deviations})
+    changes = deviations(bundles)
     division = sorted({bundle.manifest.suite.division for bundle in bundles})
     coverage = [
         f"{len(bundles)} of {plural(len(suite.seeds), 'lifetime')}",
@@ -41,9 +41,14 @@ def header(bundles: Sequence[Bundle], summary: Mapping[str, Any]) -> Facts:
         ("Division", " and ".join(division)),
         ("Coverage", ", ".join(coverage)),
     ]
-    if deviations:
-        facts.insert(5, ("Deviations", listing(map(shorten, deviations), 20)))
+    if changes:
+        facts.insert(5, ("Deviations", listing(map(shorten, changes), 20)))
     return facts
+
+
+def deviations(bundles: Iterable[Bundle]) -> list[str]:
+    """Return the keys in which the suite that was run differs from the suite of that name."""
+    return sorted({key for bundle in bundles for key in bundle.manifest.suite.deviations})
 
 
 def short_hash(digest: str) -> str:
@@ -63,6 +68,11 @@ def warnings(bundles: Sequence[Bundle]) -> list[str]:
         found.append(
             f"{plural(len(bundles), 'lifetime')}: below {MINIMUM_FOR_INTERVAL} no interval is "
             f"given, only the points."
+        )
+    elif len(bundles) < FEW:
+        found.append(
+            f"{plural(len(bundles), 'lifetime')}: so few say little of their spread, and their "
+            f"intervals are wide; {FEW} or more are better."
         )
     if kinds := imported(bundles):
         found.append(

@@ -7,9 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from l2bench.bundle.reader import Bundle
+from l2bench.metrics.statistics import FEW
 from l2bench.report.charts import strip
 from l2bench.report.data import Lives, Matrix
+from l2bench.report.origin import deviations
 from l2bench.report.text import (
+    changed,
     count,
     listing,
     number,
@@ -45,13 +48,15 @@ def headline(summary: Mapping[str, Any]) -> list[Metric]:
 
 
 def spread(metric: Metric) -> str:
-    """Return the interval of a metric, or its points where there is none."""
+    """Return the interval of a metric, and its points where there is none or they are few."""
     if metric["mean"] is None:
         return ""
-    if metric["low"] is not None and metric["high"] is not None:
-        return f"{number(metric['low'])} to {number(metric['high'])}"
     points = sorted(metric["points"])
-    return f"{'point' if len(points) == 1 else 'points'} {listing(map(number, points))}"
+    each = f"{'point' if len(points) == 1 else 'points'} {listing(map(number, points))}"
+    if metric["low"] is None or metric["high"] is None:
+        return each
+    interval = f"{number(metric['low'])} to {number(metric['high'])}"
+    return f"{interval}; {each}" if len(points) < FEW else interval
 
 
 def reasons(metric: Metric, lifetimes: int) -> str:
@@ -115,7 +120,8 @@ def sentences(
     suite = bundles[0].suite
     first = (
         f"{shorten(bundles[0].manifest.agent.name)} learned {plural(learned, 'task')} of "
-        f"{suite.id} {shorten(suite.version, 40)} in {plural(len(bundles), 'lifetime')} "
+        f"{suite.id} {shorten(suite.version, 40)}{changed(deviations(bundles))} in "
+        f"{plural(len(bundles), 'lifetime')} "
         f"({of_seeds(summary['seeds'])})."
     )
     known = [_phrase(metric) for metric in headline(summary) if metric["mean"] is not None]

@@ -179,8 +179,8 @@ def test_repeating_rows_within_clusters_changes_nothing(values, repeats):
 
 def test_equal_lifetimes_have_no_interval_and_leave_the_generator_where_it_was():
     one, other = np.random.default_rng(3), np.random.default_rng(3)
-    found = estimate([0.5] * 6, one)
+    found = estimate([0.5] * 10, one)
     assert (found.mean, found.low, found.high) == (0.5, None, None)
     assert "same value" in found.note
-    estimate([0.1, 0.2, 0.3, 0.4, 0.5, 0.6], other)
+    estimate([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0], other)
     assert one.random() == other.random()

@@ -93,7 +93,12 @@ def test_log_11_a_task_looks_the_same_on_every_page(make):
 
 
 def test_sta_09_three_lifetimes_get_a_warning_and_their_points(make):
-    """STA-09: below five lifetimes the report warns, shows each value and gives no interval."""
-    root = make.parse(make.page(make.suite(2, 3)))
-    assert "3 lifetimes: below 5 no interval is given" in root.all("div", class_="warnings")[0].text
-    assert "n = 3, no interval" in root.all("section", id="results")[0].text
+    """STA-09: below five lifetimes the report warns and shows each value beside the interval."""
+    suite = make.suite(2, 3)
+    summary = make.summary(make.bundles(suite))
+    root = make.parse(make.page(suite))
+    assert "3 lifetimes: so few say little" in root.all("div", class_="warnings")[0].text
+    row = root.all("section", id="results")[0].all("tr")[1].text
+    fwt = summary["metrics"][0]
+    points = ", ".join(f"{value:.2f}" for value in sorted(fwt["points"]))
+    assert f"{fwt['low']:.2f} to {fwt['high']:.2f}; points {points}" in row

@@ -35,9 +35,9 @@ def test_undefined_metrics_give_their_reason_and_no_number(summary):
 
 
 def test_few_lifetimes_show_points(make):
-    summary = make.summary(make.bundles(make.suite(1, 3)))
+    summary = make.summary(make.bundles(make.suite(1, 2)))
     text = shown(summary, 200)
-    assert "n = 3, no interval below 5 lifetimes" in text
+    assert "n = 2, no interval below 3 lifetimes" in text
     assert "points " in text
 
 

@@ -75,7 +75,7 @@ def test_sta_09_few_lifetimes_are_insufficient_and_nobody_wins(folders, make):
     """STA-09: 5 against 2 lifetimes: insufficient, no winner, and the points are there."""
     found = compared(folders, "perfect", "few")
     section = make.parse(render(found)).all("section", id="metrics")[0]
-    assert "too few lifetimes: an interval needs 5 lifetimes of each" in section.text
+    assert "too few lifetimes: an interval needs 3 lifetimes of each" in section.text
     ranks = [m["ranks"]["perfect"] for m in found["metrics"] if m["ranks"]]
     assert ranks == [[1, 2]] * len(ranks)
 
