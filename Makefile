@@ -44,4 +44,4 @@ $(VENV)/.all: $(VENV)/bin/python pyproject.toml plugins/constraints.txt tests/co
 	touch $(VENV)/.core $@
 
 clean:
-	rm -rf $(VENV) dist build runs
+	rm -rf $(VENV) .venv-board site dist build runs

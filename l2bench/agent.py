@@ -66,16 +66,24 @@ class Agent(ABC):
     """An agent that lives one lifetime.
 
     ``sources`` are the ways in which it can learn; ``Settings`` the model of its settings. An
-    agent draws random numbers from generators started from ``life.seed`` only.
+    agent draws random numbers from generators started from ``life.seed`` only. ``devices`` are the
+    kinds of device, cpu and cuda, that it computes on when ``life.device`` asks for them; a run
+    that asks for another is refused.
 
     ``chunk`` is how many actions `act` plans at once for an environment; an object may set its own
     before it first acts. Above 1, up to so many actions of each row are carried out before the
     agent is asked again, and the environment is not observed in between.
+
+    ``multitask`` holds the settings, laid over the others, with which the agent is a joint learner:
+    one that starts anew with every task and learns it together with all tasks before it. None: it
+    has no such form, and no multitask bound.
     """
 
     sources: ClassVar[frozenset[Source]]
+    devices: ClassVar[frozenset[str]] = frozenset({"cpu"})
     Settings: ClassVar[type[AgentSettings]] = AgentSettings
     version: ClassVar[str] = "1"
+    multitask: ClassVar[Mapping[str, Any] | None] = None
     chunk: int = 1
 
     def __init__(self, settings: AgentSettings, life: Life) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,10 +18,12 @@ from l2bench.cast import Cast
 from l2bench.environment import Demonstrations, Samples, close_quietly
 from l2bench.errors import guarded
 from l2bench.evaluation import batch
+from l2bench.experts import BOUND, companion_suites
 from l2bench.interaction import InteractionLesson
 from l2bench.lesson import Lesson
 from l2bench.scenario import Block, learning_of, plan
 from l2bench.seeding import Generators, isolated
+from l2bench.suite import Suite
 
 #: Measured are at most so many steps, and no more once so many seconds are over.
 STEPS, SECONDS = 64, 20.0
@@ -185,42 +188,56 @@ def _answering(cast: Cast, agent: Agent, index: int, seen: Sequence[Any], width:
 def expected(cast: Cast, costs: Sequence[Cost]) -> dict[str, Any]:
     """Return how long all lifetimes take at most, in seconds, by what they are spent on.
 
-    Every episode is counted to its horizon; ``simulation`` is spread over the evaluation workers,
-    as far as there are cores. ``learning`` is None where it is not known how many pairs an epoch
-    has before the demonstrations are there.
+    Experts and bound that the suite asks for are counted as lifetimes. Every episode is counted to
+    its horizon; ``simulation`` is spread over the evaluation workers, as far as there are cores.
+    ``learning`` is None where it is not known how many pairs an epoch has before the demonstrations
+    are there.
     """
     of = {index: cost for cost in costs for index in cost.tasks}
     seeds = cast.seeds
     simulation = acting = 0.0
     learning: float | None = 0.0
-    for block in plan(cast.suite, seeds[0]):
+    suites = (cast.suite, *companion_suites(cast.suite))
+    for suite, block in ((own, block) for own in suites for block in plan(own, seeds[0])):
         if block.kind == "learn":
-            spent = _learn_seconds(cast, block, of)
+            spent = _learn_seconds(cast, suite, block, of)
             learning = None if spent is None or learning is None else learning + spent
             continue
-        for index in block.tasks:
+        for index in (cast.suite.index(suite.tasks[at].id) for at in block.tasks):
             cost, horizon = of[index], cast.horizon(index) or 1
             simulation += block.episodes * ((cost.reset or 0) + horizon * (cost.step or 0))
             acting += block.episodes * horizon / cost.chunk * cost.act / cost.batch
+    lives = len(seeds) * len(suites)
     spread = max(1, min(cast.execution.workers, os.cpu_count() or 1))
     parts = {
         "simulation": simulation / spread * len(seeds),
         "acting": acting * len(seeds),
         "learning": None if learning is None else learning * len(seeds),
     }
-    return {"lifetimes": len(seeds), "workers": cast.execution.workers, **parts}
+    return {"lifetimes": lives, "workers": cast.execution.workers, **parts}
 
 
-def _learn_seconds(cast: Cast, block: Block, of: Mapping[int, Cost]) -> float | None:
+def _learn_seconds(cast: Cast, suite: Suite, block: Block, of: Mapping[int, Cost]) -> float | None:
+    """Return the time of a learning block; a bound goes through the data of all tasks so far."""
     assert block.task is not None
-    learning = learning_of(cast.suite, block.task)
-    amount, each = block.stop - block.start, of[block.task].learn or 0.0
+    learning, amount = learning_of(suite, block.task), block.stop - block.start
+    index = cast.suite.index(suite.tasks[block.task].id)
     if learning.unit == "episodes":
-        return amount * (cast.horizon(block.task) or 1) * each
+        return amount * (cast.horizon(index) or 1) * (of[index].learn or 0.0)
     if learning.unit in ("steps", "samples"):
-        return amount * each
-    if learning.source == "samples":
-        return amount * len(cast.samples(block.task).train_labels) * each
-    task = cast.suite.tasks[block.task]
-    pairs = cast.environments[task.environment].pairs(task)
-    return None if pairs is None else amount * pairs * each
+        return amount * (of[index].learn or 0.0)
+    together = [index]
+    if suite.id == BOUND:
+        blocks = plan(suite, cast.seeds[0])[: block.index + 1]
+        together = [cast.suite.index(suite.tasks[b.task].id) for b in blocks if b.task is not None]
+    known = [(_items(cast, at), of[at].learn or 0.0) for at in together]
+    seconds = [amount * items * each for items, each in known if items is not None]
+    return math.fsum(seconds) if len(seconds) == len(known) else None
+
+
+def _items(cast: Cast, index: int) -> int | None:
+    """Return how many pairs or samples an epoch of a task has, if that is known."""
+    task = cast.suite.tasks[index]
+    if task.learning is not None and task.learning.source == "samples":
+        return len(cast.samples(index).train_labels)
+    return cast.environments[task.environment].pairs(task)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ from l2bench.environment import (
     silent,
     task_info,
 )
-from l2bench.errors import Unsupported, UsageError, choices, guarded, nearest
+from l2bench.errors import L2benchError, Unsupported, UsageError, choices, guarded, nearest
 from l2bench.plugins import Registry, make_environment
 from l2bench.scenario import learned_tasks
 from l2bench.seeding import derive
@@ -123,6 +124,31 @@ def made_environment(
     return environment
 
 
+def _check_device(name: str, agent_class: type[Agent], device: str) -> None:
+    """Refuse a device that the agent does not use, lest the record name one it never used."""
+    if device != "auto" and device.partition(":")[0] not in agent_class.devices:
+        raise Unsupported(
+            f"execution.device={device}: agent '{name}' computes on "
+            f"{choices(agent_class.devices)} only (the devices that its class names); "
+            f"leave execution.device out, or set it to auto"
+        )
+
+
+def _check_joint(registry: Registry, name: str, agent_class: type[Agent]) -> None:
+    """Refuse an agent that cannot learn tasks jointly where its multitask bound is asked for."""
+    if agent_class.multitask is not None:
+        return
+    able = []
+    for other in registry.names("agents"):
+        with contextlib.suppress(L2benchError):  # what is not installed has no say
+            if getattr(registry.resolve("agents", other), "multitask", None) is not None:
+                able.append(other)
+    raise Unsupported(
+        f"agent '{name}' has no multitask form; run without bound=true, or with an agent that "
+        f"declares one: {choices(able) if able else 'none is installed'}"
+    )
+
+
 def _check_execution(execution: Execution, environments: Sequence[str]) -> None:
     """Refuse options for environments that take no part, and videos that cannot be written."""
     known = {part for name in environments for part in (name, name.split("/", 1)[0])}
@@ -199,6 +225,9 @@ class Cast:
                 f"agent '{name}' is registered as {type(agent_class).__name__}; a plugin has to "
                 f"register a class derived from l2bench.agent.Agent"
             )
+        _check_device(name, agent_class, execution.device)
+        if suite.bound:
+            _check_joint(registry, name, agent_class)
         environments: dict[str, Environment] = {}
         infos = []
         for task in suite.tasks:
@@ -218,6 +247,9 @@ class Cast:
             suite, name, agent_class, settings, environments, tuple(infos), execution, observers
         )
         cast._check_sources()
+        if suite.bound:
+            joint = cast.joint_agent().settings
+            judge(agent_class.Settings, joint, f"settings of agent '{name}' as a joint learner")
         return cast
 
     def _check_sources(self) -> None:
@@ -248,6 +280,12 @@ class Cast:
             task = self.suite.tasks[index]
             with guarded(f"environment '{task.environment}', the data of task '{task.id}'"):
                 self.environments[task.environment].check_data(task, self.execution.data)
+
+    def joint_agent(self) -> AgentSpec:
+        """Return the agent in the form that learns all tasks jointly."""
+        own = self.agent_settings.model_dump(mode="json")
+        changes = self.agent_class.multitask or {}
+        return AgentSpec(name=self.agent_name, settings={**own, **changes})
 
     @property
     def seeds(self) -> tuple[int, ...]:

@@ -15,12 +15,9 @@ from l2bench.bundle.reader import Bundle, find_bundles, read_bundle, refuse_mixt
 from l2bench.errors import UsageError, choices, nearest
 from l2bench.metrics.statistics import (
     MINIMUM_FOR_INTERVAL,
-    ends_of,
+    difference_interval,
     estimate,
-    interval_method,
-    resampled_means,
-    t_ends,
-    welch_ends,
+    mean_interval,
 )
 from l2bench.scoring import bootstrap_generator
 from l2bench.suite import differences
@@ -227,16 +224,7 @@ def paired_difference(
     if not spread:
         same = "identical" if not result["difference"] else "apart"
         return {**result, "verdict": same, "note": "every lifetime differs by the same amount"}
-    method = interval_method(min(len(x), len(y)))
-    if method == "bootstrap":
-        means = (
-            resampled_means(gaps, rng)
-            if paired
-            else resampled_means(x, rng) - resampled_means(y, rng)
-        )
-        low, high = ends_of(means)
-    else:
-        low, high = t_ends(gaps) if paired else welch_ends(x, y)
+    low, high, method = mean_interval(gaps, rng) if paired else difference_interval(x, y, rng)
     apart = low > 0 or high < 0
     result |= {"low": low, "high": high, "method": method}
     result["verdict"] = "apart" if apart else "not told apart"

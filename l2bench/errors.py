@@ -19,6 +19,10 @@ class RunFailed(L2benchError):
     """The run or a check ended with a failure."""
 
 
+class ActionRefused(RunFailed):
+    """An agent gave an action that its task does not have."""
+
+
 class UsageError(L2benchError):
     """The request itself is wrong: an unknown name, key, value or option."""
 

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from l2bench.bundle.files import alone, claim, guard_writes, write_json
-from l2bench.bundle.model import AgentCard, Manifest, TaskProbe, Tuning
+from l2bench.bundle.model import AgentCard, Manifest, Role, TaskProbe, Tuning
 from l2bench.bundle.reader import SUFFIX, find_bundles, read_bundle
 from l2bench.bundle.writer import BundleWriter
 from l2bench.cast import AgentSpec, Cast
 from l2bench.errors import RunFailed, Unsupported, UsageError, choices, guarded
-from l2bench.experts import content_key, expert_suite
+from l2bench.experts import bound_suite, content_key, expert_suite
 from l2bench.plugins import Registry
 from l2bench.records import (
     agent_card,
@@ -30,11 +30,26 @@ from l2bench.records import (
 )
 from l2bench.runner import LifetimeRunner
 from l2bench.scenario import learned_tasks
-from l2bench.scoring import metric_sets, score_bundle, summarise
+from l2bench.scoring import companions, metric_sets, score_bundle, summarise
+from l2bench.suite import Suite
 
 #: Called with (lifetimes done, lifetimes planned, blocks done, blocks planned, text, fraction);
 #: the fraction is None while data is made, and no block advances.
 Progress = Callable[[int, int, int, int, str, float | None], None]
+
+
+#: A companion as it is adopted: what it is, the task it learned, and its bundle.
+_Reference = tuple[Role, str | None, Path]
+
+
+@dataclass(frozen=True)
+class _Companion:
+    """Lifetimes to be run for comparison, of which each bundle gets the one of its seed."""
+
+    role: Role
+    task: str | None
+    suite: Suite
+    agent: AgentSpec
 
 
 @dataclass
@@ -72,7 +87,7 @@ class Run:
         """Run every seed that is not complete yet and return the summary.
 
         ``experts`` names ready single-task experts; without it those that the suite asks for are
-        run first, or taken from where earlier runs kept them.
+        run first, or taken from where earlier runs kept them, and so is the multitask bound.
 
         Raises:
             L2benchError: if the folder exists already (without ``resume``), holds bundles of
@@ -86,31 +101,33 @@ class Run:
         existing = self._existing(folder)
         seeds = self.seeds
         complete = {seed for seed, at in existing.items() if _complete(at)}
-        wanted = self.cast.suite.experts and not experts and not complete.issuperset(seeds)
-        tasks = learned_tasks(self.cast.suite) if wanted else ()
-        total = len(seeds) * (1 + len(tasks))
+        wanted = () if complete.issuperset(seeds) else self._companions(with_experts=not experts)
+        total = len(seeds) * (1 + len(wanted))
         ready: dict[int, dict[int, Path]] = {}
-
-        def own(seed: int, writer: BundleWriter) -> list[tuple[str, Path]]:
-            names = {task: self.cast.suite.tasks[task].id for task in tasks}
-            for at, task in enumerate(tasks):
-                if task not in ready:
-                    shown = _from(progress, at * len(seeds), total)
-                    ready[task], reused = self._expert_run(task, shown)
-                    writer.event("expert", task=names[task], reused=reused)
-            return [(names[task], ready[task][seed]) for task in tasks]
-
         found = [path for place in experts for path in find_bundles(place)]
-        given = [(read_bundle(path).suite.tasks[0].id, path) for path in found]
+        given: list[_Reference] = [
+            ("expert", read_bundle(path).suite.tasks[0].id, path) for path in found
+        ]
+
+        def beside(seed: int, writer: BundleWriter) -> list[_Reference]:
+            for at, each in enumerate(wanted):
+                if at not in ready:
+                    shown = _from(progress, at * len(seeds), total)
+                    ready[at], reused = self._companion_run(each, shown)
+                    of = {} if each.task is None else {"task": each.task}
+                    writer.event(each.role, **of, reused=reused)
+            own = [(each.role, each.task, ready[at][seed]) for at, each in enumerate(wanted)]
+            return [*given, *own]
+
         failures: dict[int, RunFailed] = {}
         for done, seed in enumerate(seeds):
             if seed in complete:
                 continue
-            report = _of_blocks(progress, len(seeds) * len(tasks) + done, total)
+            report = _of_blocks(progress, len(seeds) * len(wanted) + done, total)
             self.cast.progress = _of_data(report)
             writer = self._writer(folder, seed, existing.get(seed))
             try:
-                self._live(writer, seed, report, (lambda *_: given) if given else own)
+                self._live(writer, seed, report, beside)
             except RunFailed as error:
                 failures[seed] = error
         _refuse_failures(failures, len(seeds))
@@ -118,19 +135,32 @@ class Run:
         write_json(folder / "summary.json", summary)
         return summary
 
-    def _expert_run(self, task: int, progress: Progress) -> tuple[dict[int, Path], bool]:
-        """Return one task's experts by seed, and whether an earlier run had left them all."""
-        suite = expert_suite(self.cast.suite, task)
-        spec = AgentSpec(
-            name=self.cast.agent_name, settings=self.cast.agent_settings.model_dump(mode="json")
-        )
+    def _companions(self, *, with_experts: bool) -> tuple[_Companion, ...]:
+        """Return the lifetimes that the suite asks for beside each of its own."""
+        suite, found = self.cast.suite, []
+        if suite.experts and with_experts:
+            settings = self.cast.agent_settings.model_dump(mode="json")
+            agent = AgentSpec(name=self.cast.agent_name, settings=settings)
+            for task in learned_tasks(suite):
+                id = suite.tasks[task].id
+                found.append(_Companion("expert", id, expert_suite(suite, task), agent))
+        if suite.bound:
+            joint = self.cast.joint_agent()
+            found.append(_Companion("multitask", None, bound_suite(suite), joint))
+        return tuple(found)
+
+    def _companion_run(
+        self, companion: _Companion, progress: Progress
+    ) -> tuple[dict[int, Path], bool]:
+        """Return the companions by seed, and whether an earlier run had left them all."""
+        suite = companion.suite
         execution = self.cast.execution.model_copy(update={"observers": ()})
-        cast = Cast.gather(self.registry, suite, spec, execution)
+        cast = Cast.gather(self.registry, suite, companion.agent, execution)
         run = Run(self.registry, cast, probes=self.probes)
         key = content_key(
             suite, run.agent_hash, environment_versions(cast), code_of(self.registry, cast)
         )
-        name = f"{suite.tasks[0].id}__{slug(self.cast.agent_name)}__{key}"
+        name = f"{companion.task or suite.id}__{slug(self.cast.agent_name)}__{key}"
         folder = execution.data / "experts" / name
         with alone(execution.data / "locks" / name):
             known = run._existing(folder)
@@ -143,20 +173,20 @@ class Run:
         writer: BundleWriter,
         seed: int,
         report: Callable[..., None],
-        experts: Callable[[int, BundleWriter], Sequence[tuple[str, Path]]],
+        beside: Callable[[int, BundleWriter], Sequence[_Reference]],
     ) -> None:
         """Run one lifetime into its bundle; whatever stops it leaves a clear status.
 
-        ``experts`` runs what single-task experts of this seed are needed and returns them.
+        ``beside`` runs what companions of this seed are needed and returns them.
         """
         try:
-            companions = experts(seed, writer)
+            adopted = beside(seed, writer)
             runner = LifetimeRunner(self.cast, seed, writer, report)
             self._tell_drift(writer)
             writer.segment(new_segment(self.registry, runner, self.probes))
             runner.run()
             writer.amend_segment(agent=facts(runner))
-            writer.adopt(companions)
+            writer.adopt(adopted)
             if self.cast.execution.keep_agents:
                 writer.keep_agents(writer.folder.parent / "agents" / writer.folder.name)
             writer.finalise(self._score)
@@ -173,8 +203,9 @@ class Run:
 
     def _score(self, folder: Path) -> dict[str, Any]:
         bundle = read_bundle(folder, tables_only=True)
-        experts = [expert.lifetime for expert in bundle.experts]
-        return score_bundle(bundle, metric_sets(self.registry, self.cast.suite.metrics, experts))
+        experts, bound = companions(bundle)
+        sets = metric_sets(self.registry, self.cast.suite.metrics, experts, bound=bound)
+        return score_bundle(bundle, sets)
 
     def _existing(self, folder: Path) -> dict[int, Path]:
         """Return the bundles in a folder by seed, refusing those of another suite or agent."""

@@ -6,7 +6,7 @@ several tasks; runs are lifetimes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -22,6 +22,7 @@ from l2bench.metrics.aggregates import (
     performance_profile,
     probability_of_improvement,
 )
+from l2bench.metrics.meanings import NEVER_LEARNED, about_keeping
 from l2bench.metrics.statistics import LEVEL, MINIMUM_RUNS, RESAMPLES, estimate
 from l2bench.metrics.views import matrix
 from l2bench.scoring import bootstrap_generator
@@ -31,6 +32,9 @@ TAUS = tuple(round(0.05 * step, 2) for step in range(21))
 
 #: What is said of the whole suite, over runs and tasks.
 STATISTICS = ("iqm", "mean")
+
+#: An agent that ends with at most this share of the best one's performance has learned less.
+LESS = 0.8
 
 Scores = dict[str, dict[int, float]]
 
@@ -62,7 +66,42 @@ def weighed(contenders: Sequence[Contender], metrics: Sequence[str] = ()) -> dic
         ],
         "origin": conditions.origins_that_differ([c.bundles for c in contenders]),
     }
-    return {**found, **more, "outcomes": outcomes(contenders) if found["comparable"] else None}
+    ends = outcomes(contenders) if found["comparable"] else None
+    doubts = unlearned(found["metrics"], ends["agents"]) if ends else []
+    return {**found, **more, "warnings": [*found["warnings"], *doubts], "outcomes": ends}
+
+
+def unlearned(
+    metrics: Sequence[Mapping[str, Any]], agents: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """Return a sentence for each agent that may keep more only because it learned less.
+
+    That is: at the end its mean performance is at most `LESS` of the best one's, and a metric of
+    keeping (`about_keeping`) is better for it than for that one.
+    """
+    ends = [
+        next(each["value"] for each in agent["statistics"] if each["statistic"] == "mean")
+        for agent in agents
+    ]
+    best = max(range(len(ends)), key=ends.__getitem__)
+    found = []
+    for at, end in enumerate(ends):
+        better = [m["id"] for m in metrics if about_keeping(m["name"]) and _ahead(m, at, best)]
+        if better and ends[best] > 0 and end <= LESS * ends[best]:
+            found.append(
+                f"{agents[at]['agent']} keeps more than {agents[best]['agent']} by "
+                f"{', '.join(better)}, but ends with a mean performance of {end:.2f} against "
+                f"{ends[best]:.2f}. {NEVER_LEARNED}."
+            )
+    return found
+
+
+def _ahead(metric: Mapping[str, Any], one: int, other: int) -> bool:
+    """Return whether the mean of one agent is better than that of another."""
+    means = [metric["estimates"][at]["mean"] for at in (one, other)]
+    if None in means or metric["higher_is_better"] is None:
+        return False
+    return bool(means[0] > means[1] if metric["higher_is_better"] else means[0] < means[1])
 
 
 def outcomes(contenders: Sequence[Contender]) -> dict[str, Any] | None:

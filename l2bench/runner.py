@@ -29,7 +29,7 @@ from l2bench.bundle.lifetime import block_row
 from l2bench.bundle.privacy import anonymous
 from l2bench.bundle.writer import BundleWriter, now
 from l2bench.cast import Cast
-from l2bench.errors import FOREIGN, BudgetExceeded, L2benchError, RunFailed
+from l2bench.errors import FOREIGN, ActionRefused, BudgetExceeded, L2benchError, RunFailed
 from l2bench.evaluation import Episode, LocalPool, Outcome, WorkerPool, test_samples
 from l2bench.interaction import InteractionLesson
 from l2bench.lesson import Lesson
@@ -370,7 +370,7 @@ class LifetimeRunner:
             yield
         except let_pass:
             raise
-        except BudgetExceeded as error:
+        except (BudgetExceeded, ActionRefused) as error:
             raise RunFailed(f"{doing} with agent '{self.cast.agent_name}': {error}") from None
         except L2benchError as error:
             cause = f"{error.__cause__}" if error.__cause__ else None

@@ -17,7 +17,8 @@ from l2bench.bundle.reader import Bundle, read_bundle, refuse_mixture
 from l2bench.errors import UsageError, choices, guarded, nearest
 from l2bench.metrics.base import MetricSet
 from l2bench.metrics.scores import Metric, Scores, Value
-from l2bench.metrics.statistics import estimate
+from l2bench.metrics.statistics import MINIMUM_FOR_BOOTSTRAP, estimate
+from l2bench.metrics.unscored import explained, unscored
 from l2bench.metrics.views import cells, curves, matrix
 from l2bench.plugins import Registry
 from l2bench.seeding import generator
@@ -29,6 +30,9 @@ FORMAT_VERSION = "1.0"
 #: Values of settings by the name of a metric set.
 MetricSettings = Mapping[str, Mapping[str, Any]]
 
+#: Arguments of metric sets that are lifetimes to compare with, not settings.
+COMPANIONS = ("experts", "bound")
+
 #: Why an incomplete record has no lifetime values.
 INCOMPLETE = "the record is incomplete"
 
@@ -38,10 +42,13 @@ def metric_sets(
     names: Sequence[str],
     experts: Sequence[Lifetime] = (),
     settings: MetricSettings | None = None,
+    *,
+    bound: Lifetime | None = None,
 ) -> list[MetricSet]:
     """Return the metric sets of these names, ready to score.
 
-    ``experts`` are lifetimes that learned one task each, for the sets that compare with them.
+    ``experts`` are lifetimes that learned one task each, ``bound`` is the one that learned all
+    tasks together, for the sets that compare with them.
     ``settings`` are values of a set's own settings, by the name of the set with or without its
     plugin.
 
@@ -55,13 +62,14 @@ def metric_sets(
         own = given.pop(name, None) or given.pop(name.rpartition("/")[2], {})
         known = set(inspect.signature(target).parameters)
         for key in own:
-            if key not in known - {"experts"}:
+            if key not in known - set(COMPANIONS):
                 raise UsageError(
                     f"metric set '{name}' has no setting '{key}'{nearest(key, known)}; it has "
-                    f"{choices(known - {'experts'})}"
+                    f"{choices(known - set(COMPANIONS))}"
                 )
-        if experts and "experts" in known:
-            own = {**own, "experts": experts}
+        for key, companion in zip(COMPANIONS, (experts, bound), strict=True):
+            if companion and key in known:
+                own = {**own, key: companion}
         with guarded(f"metric set '{name}'"):
             sets.append(target(**own))
     if given:
@@ -72,13 +80,20 @@ def metric_sets(
     return sets
 
 
+def companions(bundle: Bundle) -> tuple[list[Lifetime], Lifetime | None]:
+    """Return the experts and the multitask bound that belong to a bundle."""
+    bound = bundle.bound
+    experts = [expert.lifetime for expert in bundle.experts]
+    return experts, None if bound is None else bound.lifetime
+
+
 def score_lifetime(lifetime: Lifetime, sets: Sequence[MetricSet]) -> dict[str, Any]:
     """Return the scores of one lifetime as plain data, in the form of scores.json.
 
     Where the record is incomplete, values of the lifetime as a whole are withheld.
     """
     metrics: list[dict[str, Any]] = []
-    scorers, warnings = [], _odd_scores(lifetime)
+    scorers, warnings, silent = [], _odd_scores(lifetime), unscored(lifetime)
     for metric_set in sets:
         with guarded(f"metric set '{metric_set.name}'"):
             scores = metric_set.score(lifetime)
@@ -89,8 +104,10 @@ def score_lifetime(lifetime: Lifetime, sets: Sequence[MetricSet]) -> dict[str, A
             if whole and not lifetime.complete:
                 value = replace(value, value=None, n=0, reason=INCOMPLETE)
             metrics.append(_entry(metric, value))
+            if value.reason is not None:
+                metrics[-1]["undefined_reason"] = explained(value.reason, silent)
         scorers.append(_scorer(scores))
-        warnings += list(scores.warnings)
+        warnings += [explained(warning, silent) for warning in scores.warnings]
     measured = cells(lifetime)
     return {
         "format": FORMAT,
@@ -166,7 +183,10 @@ def summarise_bundles(
     return {
         "format": "l2bench.summary",
         "format_version": FORMAT_VERSION,
-        "suite": first.manifest.suite.model_dump(mode="json"),
+        "suite": {
+            **first.manifest.suite.model_dump(mode="json"),
+            "deviations": sorted({d for each in bundles for d in each.manifest.suite.deviations}),
+        },
         "agent": first.manifest.agent.model_dump(mode="json"),
         "seeds": [bundle.manifest.seed.lifetime for bundle in bundles],
         "bundles": [bundle.folder.name for bundle in bundles],
@@ -209,7 +229,9 @@ def _by_metric(scored: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, An
 def _across(entries: Sequence[Mapping[str, Any]], inputs: str) -> dict[str, Any]:
     """Return one metric's estimate over lifetimes."""
     known = [entry["value"] for entry in entries if entry["value"] is not None]
-    rng = bootstrap_generator(inputs, *(entries[0][key] for key in ("id", "task", "source")))
+    names = (entries[0][key] for key in ("id", "task", "source"))
+    enough = len(known) >= MINIMUM_FOR_BOOTSTRAP
+    rng = bootstrap_generator(inputs, *names) if enough else None
     reasons = sorted({e["undefined_reason"] for e in entries if e["undefined_reason"]})
     shared = {k: v for k, v in entries[0].items() if k not in ("value", "n", "undefined_reason")}
     return {

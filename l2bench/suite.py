@@ -13,6 +13,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    StrictBool,
     ValidationError,
     field_validator,
     model_validator,
@@ -35,6 +36,9 @@ MOST_CHECKPOINTS = 10_000
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Seed = Annotated[int, Field(ge=0, lt=2**53)]
 Steps = Annotated[int, Field(ge=1, lt=2**53)]
+
+#: The metric set that compares a lifetime with its multitask bound, under both its names.
+BOUND_METRICS = ("l2bench/bound", "bound")
 
 #: Parts of a suite that cannot change a score; they stay out of the suite hash.
 PRESENTATION = frozenset({"title", "description"})
@@ -205,7 +209,8 @@ class Suite(Model):
     """Tasks, scenario, seeds and metric sets, versioned; its resolved form is hashed.
 
     ``experts`` asks for single-task experts: lifetimes of the same agent that learn one task each
-    at the same budget, for the metrics that compare with them.
+    at the same budget, for the metrics that compare with them. ``bound`` asks for the multitask
+    bound, the same agent learning all tasks together, and adds the metric set on it.
     """
 
     id: Slug
@@ -217,6 +222,17 @@ class Suite(Model):
     seeds: Annotated[tuple[Seed, ...], Field(min_length=1, max_length=10_000)]
     metrics: tuple[str, ...] = ("l2bench/libero", "l2bench/l2m")
     experts: bool = False
+    bound: StrictBool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _measure_bound(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping) or data.get("bound") is not True:
+            return data
+        metrics = data.get("metrics", cls.model_fields["metrics"].default)
+        if not isinstance(metrics, list | tuple) or any(name in BOUND_METRICS for name in metrics):
+            return data
+        return {**data, "metrics": (*metrics, BOUND_METRICS[0])}
 
     @model_validator(mode="after")
     def _check(self) -> Suite:
@@ -232,6 +248,8 @@ class Suite(Model):
                 raise ValueError(
                     f"unknown task '{name}'{nearest(name, ids)}; this suite has {choices(ids)}"
                 )
+        if self.bound and not self._learned_tasks():
+            raise ValueError("bound: true needs a task that is learned, and none is")
         for task in self.tasks:
             if task.id not in self._learned_tasks():
                 continue
@@ -269,7 +287,10 @@ class Suite(Model):
 
     def resolved(self) -> dict[str, Any]:
         """Return the suite as plain data with every default filled in."""
-        return self.model_dump(mode="json")
+        data = self.model_dump(mode="json")
+        if not self.bound:
+            del data["bound"]  # it came later: suites without one keep their hash and their seeds
+        return data
 
     @property
     def hash(self) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,10 +12,11 @@ from support import ROOT
 
 #: Each module may import those above it only (and its own package).
 ORDER = (
-    "errors", "limits", "seeding", "suite", "scenario", "environment", "lesson", "interaction",
-    "batches", "agent", "hookspecs", "plugins", "bundle", "metrics", "scoring", "conditions",
-    "comparison", "outcomes", "difference", "experts", "interop", "check", "cast", "probing",
-    "evaluation", "bookkeeping", "runner", "records", "lifetimes", "verification", "calibration",
+    "errors", "limits", "seeding", "suite", "scenario", "environment", "actions", "lesson",
+    "interaction", "batches", "agent", "hookspecs", "plugins", "bundle", "metrics", "scoring",
+    "conditions", "comparison", "outcomes", "difference", "experts", "interop", "check", "cast",
+    "probing", "evaluation", "bookkeeping", "runner", "records", "lifetimes", "verification",
+    "calibration",
     "report", "leaderboard", "testing", "builtin", "cli", "__main__",
 )  # fmt: skip
 PURE = ("bundle", "metrics", "scoring", "interop", "check", "report", "leaderboard")
@@ -70,6 +73,16 @@ def test_hydra_lives_in_the_command_line_alone():
 def test_files_stay_small():
     for path in [*SOURCES, *(ROOT / "plugins").glob("*/l2bench_*/**/*.py")]:
         assert len(path.read_text().splitlines()) <= 400, path
+
+
+def test_make_clean_leaves_nothing_that_make_has_made(tmp_path):
+    made = (".venv", ".venv-board", "site", "runs", "dist", "build")
+    for name in (*made, "l2bench"):
+        (tmp_path / name / "inside").mkdir(parents=True)
+    makefile = ROOT / "Makefile"
+    command = ["make", "-s", "-C", str(tmp_path), "-f", str(makefile), "clean"]
+    subprocess.run(command, check=True, env={"PATH": os.environ["PATH"]})
+    assert [path.name for path in tmp_path.iterdir()] == ["l2bench"]
 
 
 def test_builtins_are_named_by_string():

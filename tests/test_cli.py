@@ -85,6 +85,41 @@ def test_odd_suite_files(cli, tmp_path, content, code, words):
     assert errors.count("\n") == 1
 
 
+def test_configurations_of_agents_and_agents_are_told_apart(cli, tmp_path):
+    suite = tmp_path / "mine.yaml"
+    suite.write_text((SUITES / "quickstart.yaml").read_text())
+    (tmp_path / "agent").mkdir()
+    for name in ("careful_tabular", "bold_tabular", "something_else"):
+        (tmp_path / "agent" / f"{name}.yaml").write_text("name: l2bench/tabular\n")
+
+    def mistake(override):
+        code, output, errors = cli("plan", suite, override)
+        assert (code, output, errors.count("\n")) == (2, "", 1), errors
+        return errors
+
+    assert "write +agent=careful_tabular" in mistake("agent=careful_tabular")
+    assert "the nearest are careful_tabular" in mistake("agent=carful_tabular")
+    assert "the nearest are careful_tabular" in mistake("+agent=carful_tabular")
+    assert "something_else" not in mistake("+agent=carful_tabular")
+    assert "bold_tabular" in mistake("+agent=zzz")
+    assert "goes without the plus: agent=random" in mistake("+agent=random")
+    assert cli("plan", suite, "+agent=careful_tabular")[0] == 0
+
+
+def test_the_plan_shows_the_agent_with_its_settings(cli):
+    _, output, _ = cli("plan", "quickstart", "agent.settings.epsilon=0.25")
+    lines = output.splitlines()
+    at = lines.index("agent l2bench/tabular")
+    assert lines[at + 1].split() == ["set", "epsilon=0.25"]
+    assert lines[at + 2].split()[0] == "default"
+    assert "discount=0.9" in lines[at + 2]
+    _, output, _ = cli("plan", "quickstart", "agent.settings.epsilon=0.25", "--json")
+    agent = json.loads(output)["agent"]
+    assert agent["name"] == "l2bench/tabular"
+    assert (agent["settings"]["epsilon"], agent["settings"]["discount"]) == (0.25, 0.9)
+    assert agent["given"] == ["epsilon"]
+
+
 def test_a_resolved_suite_is_a_suite_file_that_needs_an_agent(cli, finished, tmp_path):
     (resolved,) = finished.glob("*.l2b/suite.json")
     copy = tmp_path / "again.yaml"
@@ -160,6 +195,14 @@ def test_deviations_are_labelled(cli, finished):
     assert "scenario.episodes" in suite["deviations"]
     _, output, _ = cli("plan", "quickstart", "title=Other", "execution.workers=2", "--json")
     assert json.loads(output)["deviations"] == []
+
+
+def test_scores_and_reports_say_in_what_the_suite_was_changed(cli, finished):
+    for command in ("score", "report"):
+        _, output, _ = cli(command, finished)
+        first = output.splitlines()[0]
+        assert first == "l2bench/tabular on quickstart 1.0 (changed: 4 keys), 1 lifetime"
+        assert "\ndeviates from the suite in: scenario.episodes, tasks.*.learning.amount" in output
 
 
 def test_scoring_anew_gives_the_stored_scores(cli, finished):

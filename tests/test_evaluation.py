@@ -6,6 +6,7 @@ import hashlib
 import json
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,15 +18,17 @@ import imageio_ffmpeg
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from gymnasium.spaces import Box
 from hostile import KINDS, Line, Lines
 from support import content_hashes, probe_suite, run_suite
 from test_runner import Stub, stubbed
 
+from l2bench.actions import checker
 from l2bench.agent import TaskContext
 from l2bench.bundle.reader import find_bundles, read_bundle
 from l2bench.cast import Execution
 from l2bench.environment import Environment, Spaces
-from l2bench.errors import RunFailed, Unsupported, UsageError
+from l2bench.errors import ActionRefused, RunFailed, Unsupported, UsageError
 from l2bench.evaluation import Episode, LocalPool, WorkerPool, digest
 from l2bench.evaluation.pools import LiveEnvironments
 from l2bench.evaluation.starting import start_method
@@ -163,6 +166,65 @@ def test_a_plan_without_a_row_of_actions_is_refused():
         play(act=lambda o, a: np.zeros(len(o), int), chunk=2)
     with pytest.raises(RunFailed, match=r"a row of shape \(0,\)"):
         play(act=lambda o, a: np.zeros((len(o), 0), int), chunk=2)
+
+
+# -- actions ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("workers", "method"), PLACES[:2])
+@pytest.mark.parametrize("action", [2, -1, 0.5, np.nan, None, (0, 1)])
+@pytest.mark.parametrize("chunk", [1, 2])
+def test_an_action_that_there_is_not_never_reaches_the_environment(workers, method, action, chunk):
+    def act(observations, acting):
+        rows = [action] if chunk == 1 else [[0, action]]
+        return rows * len(observations)
+
+    words = re.escape(f"task 'line' (l2bench/lines): act() returned {action}, which is not in Dis")
+    with pytest.raises(ActionRefused, match=words):
+        play(workers, act=act, chunk=chunk, count=1, start_method=method)
+
+
+def test_whatever_equals_an_action_is_one():
+    whole = facts(play(act=lambda o, a: [1] * len(o)))
+    for other in (np.int64(1), np.uint8(1), 1.0, True, np.array(1)):
+        assert facts(play(act=lambda o, a, other=other: [other] * len(o))) == whole
+
+
+@pytest.mark.parametrize(
+    ("action", "words"),
+    [
+        ([0.0, np.nan], "not finite"),
+        (np.array([0.0, np.inf]), "not finite"),
+        (np.zeros(3), "an action of shape (3,), which is not in Box"),
+        (0.0, "an action of shape (), which is not in Box"),
+        (["a", "b"], "['a', 'b'], which is not in Box"),
+    ],
+)
+def test_numbers_have_to_be_finite_and_of_their_shape(action, words):
+    check = checker(Box(-1.0, 1.0, (2,), np.float32), "act() returned")
+    with pytest.raises(ActionRefused, match=re.escape(words)):
+        check(action)
+
+
+def test_numbers_beyond_the_bounds_or_too_large_to_be_squared_are_the_environments_business():
+    check = checker(Box(-1.0, 1.0, (2,), np.float32), "act() returned")
+    for fine in ([0, 0], np.array([3, -3]), np.full(2, 1e30, np.float32), np.full(2, 1e200)):
+        check(fine)
+    checker(Box(-1.0, 1.0, (2, 2)), "act() returned")(np.ones((2, 2)))
+
+
+def test_whose_action_was_refused_is_said(tmp_path):
+    class Astray(Walker):
+        def act(self, observations, acting):
+            return np.full(len(observations), 7)
+
+    registry, suite = lines("line", Astray)
+    words = (
+        r"evaluating \(block 0, pretest\) with agent 'l2bench/stub': task 'task-1' "
+        r"\(l2bench/lines\): act\(\) returned 7, which is not in Discrete\(2\)$"
+    )
+    with pytest.raises(RunFailed, match=words):
+        run_suite(registry, suite, "stub", tmp_path / "run")
 
 
 def test_an_agent_says_itself_how_far_it_plans(tmp_path):

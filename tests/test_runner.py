@@ -335,6 +335,26 @@ def test_an_agent_that_cannot_learn_from_the_suite_is_refused_before_anything_ru
         gather(registry, "linear")
 
 
+@pytest.mark.parametrize("device", ["cuda", "cuda:1"])
+def test_a_device_that_the_agent_does_not_use_is_refused(registry, device):
+    spec = AgentSpec(name="random")
+    words = f"execution.device={device}: agent 'l2bench/random' computes on cpu only"
+    with pytest.raises(Unsupported, match=words) as caught:
+        Cast.gather(registry, probe_suite(2), spec, Execution(device=device))
+    assert caught.value.exit_code == 3
+    for fine in ("auto", "cpu"):
+        Cast.gather(registry, probe_suite(2), spec, Execution(device=fine))
+
+
+def test_a_device_that_the_agent_names_is_its_own(tmp_path):
+    class Computing(Stub):
+        devices: ClassVar = frozenset({"cpu", "cuda"})
+
+    how = Execution(device="cuda:1")
+    cast = Cast.gather(stubbed(Computing), probe_suite(2), AgentSpec(name="stub"), how)
+    assert cast.new_agent(0).life.device == "cuda:1"
+
+
 def test_unknown_agent_settings_name_the_nearest(registry):
     with pytest.raises(UsageError, match="did you mean 'epsilon'"):
         gather(registry, "tabular", epsilom=0.1)

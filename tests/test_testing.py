@@ -33,12 +33,13 @@ def task(environment: str, name: str, source: str | None = None, **more) -> Task
 def test_the_built_in_environments_keep_their_contract(registry, name):
     environment = make_environment(registry, f"l2bench/{name}")
     for known in environment.tasks():
-        check_environment(environment, task(f"l2bench/{name}", known))
+        measure = "catch_rate" if name == "catch" else "success"
+        check_environment(environment, task(f"l2bench/{name}", known, measure=measure, horizon=9))
 
 
 def test_gymnasium_environments_keep_the_contract(registry):
     environment = make_environment(registry, "l2bench/gymnasium")
-    check_environment(environment, task("l2bench/gymnasium", "CartPole-v1"))
+    check_environment(environment, task("l2bench/gymnasium", "CartPole-v1", measure="return"))
 
 
 @pytest.mark.parametrize("source", LEARNING)
@@ -72,6 +73,31 @@ def broken_probe(**methods) -> ProbeEnvironment:
     return type("Env", (ProbeEnvironment,), {"make": lambda self, task: live()})()
 
 
+def untold(self, *, seed=None, options=None):
+    return Probe.reset(self, seed=seed)[0], {}
+
+
+def telling(*names):
+    """Return a step() that tells success under these names alone."""
+
+    def step(self, action):
+        *rest, info = Probe.step(self, action)
+        return *rest, dict.fromkeys(names, info["success"])
+
+    return step
+
+
+def test_success_may_be_told_at_the_end_alone():
+    fine = broken_probe(reset=untold, step=telling("success"))
+    check_environment(fine, task("x", "probe_1", horizon=1))
+
+
+def test_a_measure_that_is_not_offered_is_told(registry):
+    environment = make_environment(registry, "l2bench/gymnasium")
+    with pytest.raises(AssertionError, match=r"measured by 'success'; it offers return$"):
+        check_environment(environment, task("l2bench/gymnasium", "CartPole-v1"))
+
+
 @pytest.mark.parametrize(
     ("methods", "words"),
     [
@@ -81,6 +107,11 @@ def broken_probe(**methods) -> ProbeEnvironment:
             {"reset": lambda self, *, seed=None, options=None: (np.full(4, 9.0, np.float32), {})},
             "not in the observation space",
         ),
+        (
+            {"reset": untold, "step": telling("sucess")},
+            r"ended without 'success' in its info \(did you mean 'sucess'\?\)",
+        ),
+        ({"reset": untold, "step": telling()}, "without 'success' .* no score; info has none"),
         (
             {
                 "reset": lambda self, *, seed=None, options=None: Probe.reset(self, seed=0),

@@ -188,11 +188,16 @@ def test_the_command(tmp_path, cli):
     assert code == 0
     assert len(json.loads(out)["bundles"][0]["episodes"]) == 4
     assert cli("verify", bundle.parent, "--kept-agents", bundle.parent / "agents")[0] == 0
-    assert cli("verify", bundle, "--rerun")[0] == 0
+    code, out, _ = cli("verify", bundle, "--episodes", "4")
+    assert out.splitlines()[-1] == "verified 4 of 4 episodes of 1 bundle"
+    code, out, _ = cli("verify", bundle, "--rerun")
+    assert (code, out.splitlines()[-1]) == (0, "verified 1 of 1 bundle, run again")
     shorter = edited(bundle, tmp_path / "1", "episodes", lambda t: with_value(t, "length", 0, 7))
     code, out, _ = cli("verify", shorter)
     assert code == 1
     assert "length was 7, now 1" in out
+    played = read_bundle(bundle).lifetime.episodes.num_rows
+    assert out.splitlines()[-1] == f"verified {played - 1} of {played} episodes of 1 bundle"
     code, out, _ = cli("verify", shorter, "--rerun")
     assert code == 1
     assert "parts at episodes" in out

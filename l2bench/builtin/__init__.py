@@ -43,6 +43,7 @@ def l2bench_metric_sets() -> Mapping[str, str]:
         "gem": "l2bench.metrics.continual_sets:GemMetrics",
         "continual_world": "l2bench.metrics.continual_sets:ContinualWorldMetrics",
         "kemker": "l2bench.metrics.continual_sets:KemkerMetrics",
+        "bound": "l2bench.metrics.bound:BoundMetrics",
     }
 
 

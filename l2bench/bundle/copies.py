@@ -82,13 +82,14 @@ def migrate(bundle: Bundle, out: Path) -> None:
 
 
 def looks_personal(bundle: Bundle) -> list[tuple[str, Personal]]:
-    """Return every field that looks personal, with the file it is in; experts included."""
+    """Return every field that looks personal, with the file it is in; companions included."""
     found = []
     for name, data in _documents(bundle.folder):
         found += [(name, each) for each in personal(data)]
-    for expert in bundle.experts:
-        place = expert.folder.relative_to(bundle.folder).as_posix()
-        found += [(f"{place}/{name}", each) for name, each in looks_personal(expert)]
+    bounds = (bundle.bound,) if bundle.bound else ()
+    for inner in (*bundle.experts, *bounds):
+        place = inner.folder.relative_to(bundle.folder).as_posix()
+        found += [(f"{place}/{name}", each) for name, each in looks_personal(inner)]
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from l2bench.suite import Model, Seed
 
@@ -12,6 +12,9 @@ FORMAT_VERSION = "1.0"
 
 #: ``incomplete``: an import whose source lacks a part; it can be scored, without headlines.
 Status = Literal["running", "interrupted", "failed", "complete", "incomplete"]
+
+#: What a lifetime inside another's bundle is to it.
+Role = Literal["expert", "multitask"]
 
 
 class GitRef(Model):
@@ -117,8 +120,8 @@ class Counts(Model):
 class Budget(Model):
     """What was spent: steps of learning (``env_steps_total``) and of evaluation, and time.
 
-    ``experts_wall_s`` and ``experts_cpu_s`` are what the single-task experts of this lifetime
-    took, whenever they were run.
+    ``experts_wall_s`` and ``experts_cpu_s`` are what the single-task experts and the multitask
+    bound of this lifetime took, whenever they were run.
     """
 
     lx_done: int = 0
@@ -139,12 +142,27 @@ class SourceRef(Model):
 
 
 class Reference(Model):
-    """Another lifetime that this one is compared with, by its place inside the bundle."""
+    """Another lifetime that this one is compared with, by its place inside the bundle.
 
-    role: Literal["expert"]
-    task: str
+    ``expert``: a single-task expert, of ``task``; ``multitask``: the multitask bound, of no one
+    task.
+    """
+
+    role: Role
+    task: str | None = None
     path: str = Field(pattern=r"^experts/[a-z0-9][a-z0-9._-]*$")
     manifest_sha256: str
+
+    @model_validator(mode="after")
+    def _of_a_task(self) -> Reference:
+        if (self.role == "expert") != (self.task is not None):
+            raise ValueError("an expert names its task, and nothing else does")
+        return self
+
+    @property
+    def name(self) -> str:
+        """What it is, to stand in a sentence."""
+        return f"expert of task {self.task}" if self.task is not None else "multitask bound"
 
 
 class Manifest(Model):

@@ -15,7 +15,7 @@ from l2bench.bundle import archive
 from l2bench.bundle.files import read_json
 from l2bench.bundle.hashing import file_hash
 from l2bench.bundle.lifetime import Lifetime
-from l2bench.bundle.model import FORMAT_VERSION, AgentCard, Manifest, Provenance, TableRef
+from l2bench.bundle.model import FORMAT_VERSION, AgentCard, Manifest, Provenance, Role, TableRef
 from l2bench.bundle.tables import OPTIONAL, SCHEMAS
 from l2bench.bundle.versions import is_newer, known_part
 from l2bench.errors import Incomplete, RunFailed, Unsupported, UsageError
@@ -61,12 +61,28 @@ class Bundle:
         Raises:
             Unsupported: if one is missing or is not the one that was recorded.
         """
+        return self._beside("expert")
+
+    @cached_property
+    def bound(self) -> Bundle | None:
+        """The multitask bound of this lifetime, if it has one.
+
+        Raises:
+            Unsupported: if it is missing or is not the one that was recorded.
+        """
+        return next(iter(self._beside("multitask")), None)
+
+    def _beside(self, role: Role) -> tuple[Bundle, ...]:
+        """Return the lifetimes inside the bundle that have this role."""
         found = []
         for reference in self.manifest.references:
+            if reference.role != role:
+                continue
             folder = self.folder / reference.path
             document = folder / "manifest.json"
             if not document.is_file() or file_hash(document) != reference.manifest_sha256:
-                raise Unsupported(f"{folder} is missing or not the expert that was recorded")
+                what = "expert" if role == "expert" else "multitask bound"
+                raise Unsupported(f"{folder} is missing or not the {what} that was recorded")
             found.append(read_bundle(folder))
         return tuple(found)
 

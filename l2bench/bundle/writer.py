@@ -28,7 +28,7 @@ from l2bench.bundle.files import (
 )
 from l2bench.bundle.hashing import file_hash, listing_hash
 from l2bench.bundle.journal import Sealed, parse
-from l2bench.bundle.model import AgentCard, Manifest, Reference, Segment, TableRef
+from l2bench.bundle.model import AgentCard, Manifest, Reference, Role, Segment, TableRef
 from l2bench.bundle.states import share, size, state_digests
 from l2bench.bundle.store import file_refs, write_checksums, write_manifest, write_table
 from l2bench.bundle.tables import EXTRA_TABLES, RUN_TABLES, concatenate, table
@@ -215,8 +215,8 @@ class BundleWriter:
         self._update(status=status)
         self._write_manifest()
 
-    def adopt(self, experts: Sequence[tuple[str, Path]]) -> None:
-        """Copy single-task experts, given as (task, bundle), and refer to them by digest.
+    def adopt(self, companions: Sequence[tuple[Role, str | None, Path]]) -> None:
+        """Copy experts and bound, given as (role, task, bundle), and refer to them by digest.
 
         Raises:
             RunFailed: if anything cannot be written.
@@ -224,21 +224,21 @@ class BundleWriter:
         refuse = guard_writes(f"the experts of {self.folder.name}")
         references, wall, cpu = [], 0.0, 0.0
         try:
-            for task, bundle in experts:
+            for role, task, bundle in companions:
                 place = self.folder / "experts" / bundle.name
                 shutil.rmtree(place, ignore_errors=True)
                 shutil.copytree(bundle, place)
                 digest = file_hash(place / "manifest.json")
                 path = f"experts/{bundle.name}"
                 references.append(
-                    Reference(role="expert", task=task, path=path, manifest_sha256=digest)
+                    Reference(role=role, task=task, path=path, manifest_sha256=digest)
                 )
                 spent = read_json(place / "manifest.json").get("budget", {})
                 wall += spent.get("wall_s") or 0.0
                 cpu += spent.get("cpu_s") or 0.0
         except OSError as error:
             raise refuse(error) from error
-        if experts:
+        if companions:
             cost = {"experts_wall_s": wall, "experts_cpu_s": cpu}
             budget = self.manifest.budget.model_copy(update=cost)
             self.manifest = self.manifest.model_copy(update={"budget": budget})

@@ -27,11 +27,15 @@ from l2bench.suite import judge
 
 @dataclass(frozen=True)
 class Built:
-    """A submission that was written: what the check says, and the runs that were left out."""
+    """A submission: what the check says of it, and the runs that were left out.
+
+    ``kept`` is false where the check found errors and nothing was left of it.
+    """
 
     folder: Path
     checked: Checked
     left_out: Mapping[Path, tuple[Finding, ...]]
+    kept: bool = True
 
 
 def build_submission(
@@ -49,7 +53,7 @@ def build_submission(
     """Write a submission of the bundles at these paths into a new folder and check it.
 
     ``about`` is the part of submission.json that only its authors know. Runs with errors end it,
-    or are left out if ``valid_only`` is on.
+    or are left out if ``valid_only`` is on. Without that, a submission with errors is not kept.
 
     Raises:
         UsageError: if the folder exists, or ``about`` is not valid.
@@ -78,9 +82,17 @@ def build_submission(
             checked = check_submission(
                 inside, board, plugins=plugins, isolated=isolated, today=today
             )
+            if checked.errors and not valid_only:
+                raise _Unsound
+    except _Unsound:
+        return Built(folder, replace(checked, path=folder), left_out, kept=False)
     except OSError as error:
         raise RunFailed(f"cannot write {folder}: {why(error)}") from error
     return Built(folder, replace(checked, path=folder), left_out)
+
+
+class _Unsound(Exception):
+    """The check found errors: nothing is to be left of the submission."""
 
 
 def _refuse_names(bundles: Collection[Path]) -> None:

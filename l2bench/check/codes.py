@@ -87,7 +87,7 @@ _TABLE = (
     ("C03", "error", "the learning budget is used exactly", _RERUN),
     ("C04", "error", "every block is there and succeeded", _RERUN),
     ("C05", "warning", "no attempt was discarded", "resumed runs are fine; the number is shown"),
-    ("C06", "error", "the single-task experts are there, sound, and belong to this lifetime",
+    ("C06", "error", "experts and bound are there, sound, and belong to this lifetime",
      _RERUN),
     # Seeds
     ("N01", "error", "every seed that the suite prescribes is submitted", "run the missing seeds"),
@@ -98,6 +98,8 @@ _TABLE = (
      "tune on other seeds and run again"),
     ("N05", "error", "all runs are of one suite, one agent and one major release",
      "submit the agents or suites one by one"),
+    ("N06", "warning", "the seed is one that the suite prescribes",
+     "run the prescribed seeds, or declare this one: extra_seeds of a submission"),
     # Scores
     ("X01", "error", "the stored scores are what the tables give", _RESCORE),
     ("X02", "error", "the numbers stated are what the runs give", _BUILD),

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from l2bench.bundle.lifetime import Array, Lifetime, columns
-from l2bench.bundle.model import AgentCard, Manifest, Provenance
+from l2bench.bundle.model import AgentCard, Manifest, Provenance, Role
 from l2bench.check.board import Board
 from l2bench.check.findings import Finding
 from l2bench.scenario import Block, plan
@@ -28,7 +28,8 @@ class Evidence:
     folder: Path
     board: Board | None = None
     plugins: bool = False
-    expert_of: Evidence | None = None
+    companion_of: Evidence | None = None
+    role: Role | None = None
     manifest: Manifest = field(init=False)
     suite: Suite = field(init=False)
     agent: AgentCard = field(init=False)
@@ -36,7 +37,11 @@ class Evidence:
     scores: dict[str, Any] = field(default_factory=dict)
     recomputed: dict[str, Any] = field(default_factory=dict)
     tables: dict[str, pa.Table] = field(default_factory=dict)
-    experts: dict[str, Evidence] = field(default_factory=dict)
+    companions: dict[str, Evidence] = field(default_factory=dict)
+
+    def lifetimes(self, role: Role) -> list[Lifetime]:
+        """Return the lifetimes inside the bundle that have this role."""
+        return [each.lifetime for each in self.companions.values() if each.role == role]
 
     @property
     def imported(self) -> bool:

@@ -11,7 +11,7 @@ from l2bench.bundle.tables import SCHEMAS
 from l2bench.check.evidence import Evidence
 from l2bench.check.findings import Finding, broken, first_few
 
-#: Names of files that a bundle may hold, beside those of its experts.
+#: Names of files that a bundle may hold, beside those of its companions.
 NAMES = frozenset(
     {
         "suite.json",
@@ -25,7 +25,7 @@ NAMES = frozenset(
 )
 NEEDED = ("suite.json", "agent.json", "scores.json", "checksums.sha256")
 _VIDEO = re.compile(r"^videos/[A-Za-z0-9._-]+\.mp4$")
-_EXPERT = re.compile(r"^experts/[^/]+/(.+)$")
+_COMPANION = re.compile(r"^experts/[^/]+/(.+)$")
 
 #: Folders with more entries than this are no bundles.
 MOST_FILES = 5000
@@ -64,7 +64,7 @@ def listed(evidence: Evidence) -> Iterator[Finding]:
     for name in sorted(recorded - here):
         yield broken("M04", name, "the manifest lists this file, but it is missing")
     for name in sorted(here & recorded):
-        inner = _EXPERT.match(name)
+        inner = _COMPANION.match(name)
         known = {*NAMES, "manifest.json"} if inner else NAMES
         own = inner.group(1) if inner else name
         if own not in known and not _VIDEO.match(own):

@@ -18,7 +18,7 @@ def locked(evidence: Evidence) -> Iterator[Finding]:
     for plugin in _distinct(evidence.manifest.plugins):
         release = f"{plugin.distribution} {plugin.version}"
         if plugin.kind == "agent":
-            if not board.knows(plugin.distribution) and evidence.expert_of is None:
+            if not board.knows(plugin.distribution) and evidence.companion_of is None:
                 yield broken(
                     "P04",
                     "manifest.json",

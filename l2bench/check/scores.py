@@ -29,8 +29,8 @@ def recompute(evidence: Evidence) -> Iterator[Finding]:
     names = _names(evidence)
     try:
         registry = Registry() if evidence.plugins else own_registry()
-        lives = [expert.lifetime for expert in evidence.experts.values()]
-        sets = metric_sets(registry, names, lives)
+        bound = next(iter(evidence.lifetimes("multitask")), None)
+        sets = metric_sets(registry, names, evidence.lifetimes("expert"), bound=bound)
     except L2benchError as error:
         yield broken("P05", "suite.json", str(error), found=names)
         return

@@ -22,18 +22,19 @@ from l2bench.check.evidence import Check, Evidence
 from l2bench.check.findings import Finding, broken, errors
 
 
-def _experts(evidence: Evidence) -> Iterator[Finding]:
-    """Check the experts as bundles of their own; their findings carry their path."""
+def _companions(evidence: Evidence) -> Iterator[Finding]:
+    """Check experts and bound as bundles of their own; their findings carry their path."""
     for reference in evidence.manifest.references:
-        expert = Evidence(
+        inner = Evidence(
             evidence.folder / reference.path,
             board=evidence.board,
             plugins=evidence.plugins,
-            expert_of=evidence,
+            companion_of=evidence,
+            role=reference.role,
         )
-        for finding in examine(expert):
+        for finding in examine(inner):
             yield finding.below(reference.path)
-        evidence.experts[reference.path] = expert
+        evidence.companions[reference.path] = inner
 
 
 #: Rules in order. A stage with an error is the last one: what follows would judge sand.
@@ -44,9 +45,9 @@ STAGES: tuple[tuple[Check, ...], ...] = (
     (files.unchanged, files.checksums),
     (documents.load_documents,),
     (suite_rules.recorded, files.agent),
-    (suite_rules.registered, suite_rules.division),
+    (suite_rules.registered, suite_rules.division, suite_rules.prescribed),
     (experts.present,),
-    (_experts,),
+    (_companions,),
     (experts.belongs, plugin_rules.locked, plugin_rules.rendered),
     (tables.read,),
     (rows.unique, plausibility.finite),
@@ -82,7 +83,7 @@ IMPORTED: tuple[Check, ...] = (plausibility.impossible, scores.recompute)
 
 
 def examine(evidence: Evidence, stages: Sequence[tuple[Check, ...]] | None = None) -> list[Finding]:
-    """Return everything that is wrong with a bundle and the experts in it.
+    """Return everything that is wrong with a bundle and the companions in it.
 
     ``stages`` limits the examination to these; without it the rows are judged and scored too.
     """

@@ -32,7 +32,7 @@ def recorded(evidence: Evidence) -> Iterator[Finding]:
 
 def registered(evidence: Evidence) -> Iterator[Finding]:
     """S02, S06: the board knows the suite, and deviations from it are declared."""
-    if evidence.board is None or evidence.expert_of is not None:
+    if evidence.board is None or evidence.companion_of is not None:
         return
     ref = evidence.manifest.suite
     entry = evidence.board.registered(ref.id, ref.version)
@@ -64,6 +64,21 @@ def registered(evidence: Evidence) -> Iterator[Finding]:
             "the deviations declared are not those there are",
             expected=sorted(differs),
             found=sorted(declared),
+        )
+
+
+def prescribed(evidence: Evidence) -> Iterator[Finding]:
+    """N06: the seed is one of the suite, which a run may declare that it is not."""
+    ref, seed = evidence.manifest.suite, evidence.manifest.seed.lifetime
+    if evidence.imported or evidence.companion_of is not None or seed in evidence.suite.seeds:
+        return
+    if "seeds" in ref.deviations and not evidence.closed:  # else S06 says more
+        yield broken(
+            "N06",
+            "manifest.json",
+            f"seed {seed} is not one of the suite",
+            expected=list(evidence.suite.seeds),
+            found=seed,
         )
 
 

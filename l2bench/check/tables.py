@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -27,6 +28,9 @@ MOST_CELLS = 150_000_000
 MOST_BYTES = 2 << 30  # of a table when unpacked
 MOST_FOOTER = 8 << 20
 BATCH = 1 << 16
+
+#: Numbers of errors that are no fault of a file.
+SCARCE = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 
 #: The words that a column may hold.
 WORDS: Mapping[tuple[str, str], frozenset[str]] = {
@@ -90,9 +94,9 @@ def _read_one(evidence: Evidence, name: str) -> Iterator[Finding]:
             faults = list(_size(path, file.metadata))
             faults = faults or list(_schema(path, name, file, evidence.imported))
             table = None if faults else _rows(file)
-    except MemoryError:
-        raise  # that is no fault of the file's form
-    except (pa.ArrowException, OSError, ValueError, NotImplementedError) as error:
+    except (pa.ArrowException, MemoryError, OSError, ValueError, NotImplementedError) as error:
+        if _wanting(error):
+            raise  # the check could not be carried out: I01
         text = str(error).splitlines()[0] if str(error) else type(error).__name__
         yield broken("R01", path, f"cannot be read as Parquet: {text}")
         return
@@ -120,6 +124,12 @@ def _read_one(evidence: Evidence, name: str) -> Iterator[Finding]:
             expected=recorded.content_sha256,
             found=digest,
         )
+
+
+def _wanting(error: Exception) -> bool:
+    """Return whether this process lacks memory, threads or files: no fault of the table's."""
+    scarce = isinstance(error, MemoryError) or getattr(error, "errno", None) in SCARCE
+    return scarce or "Failed to launch worker thread" in str(error)  # Arrow has no class for it
 
 
 def _size(path: str, footer: pq.FileMetaData) -> Iterator[Finding]:

@@ -14,7 +14,7 @@ from l2bench.cli.options import as_json
 from l2bench.comparison import contender
 from l2bench.errors import RunFailed, UsageError
 from l2bench.outcomes import weighed
-from l2bench.report.text import printable
+from l2bench.report.text import changed, deviates, printable, sentence_list
 
 
 @click.command()
@@ -55,7 +55,13 @@ def compare(
 
 
 def _print(result: Mapping[str, Any]) -> None:
-    """Print what differs, then the scores."""
+    """Print the suite, what differs, then the scores."""
+    suite = result["suite"]
+    if result["comparable"]:
+        name = f"{suite['id']} {suite['version']}{changed(suite['deviations'])}"
+        click.echo(printable(f"{sentence_list(result['agents'])} on {name}"))
+    if line := deviates(suite["deviations"]):
+        click.echo(line)
     for key, values in result["settings"].items():
         click.echo(printable(f"{key}: {' | '.join(str(value) for value in values)}"))
     for warning in result["warnings"]:

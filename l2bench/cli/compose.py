@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,8 @@ def compose(registry: Registry, named: str, overrides: Sequence[str]) -> Compose
     """Return the suite of this name or file with the overrides applied.
 
     ``profile=NAME`` applies one of the file's profiles first; ``agent=NAME`` picks an agent with
-    its default settings; every other override is ``dotted.key=value`` in Hydra's grammar.
+    its default settings, ``+agent=NAME`` a configuration that a plugin brings; every other override
+    is ``dotted.key=value`` in Hydra's grammar.
 
     Raises:
         UsageError: unknown suite, profile or key, or a value that does not fit.
@@ -40,6 +42,9 @@ def compose(registry: Registry, named: str, overrides: Sequence[str]) -> Compose
     """
     path = find(registry, named)
     base = _suite(_hydra(registry, path, None, []), path)[0]
+    for override in overrides:
+        if override.startswith("agent="):
+            _refuse_configuration(registry, path, override.removeprefix("agent="))
     profile, rest = _profile(overrides)
     suite, beside = _suite(_hydra(registry, path, profile, rest), path)
     if not beside["agent"]:
@@ -87,6 +92,43 @@ def _profile(overrides: Sequence[str]) -> tuple[str | None, list[str]]:
     return profile, rest
 
 
+def _refuse_configuration(registry: Registry, path: Path, agent: str) -> None:
+    """Point to ``+agent=NAME`` where a configuration's name is given as if it were an agent's."""
+    try:
+        registry.qualify("agents", agent)
+    except Unsupported:
+        return  # a plan does without
+    except UsageError as error:
+        folders = [path.parent, *_config_folders(registry)]
+        known = {file.stem for folder in folders for file in (folder / "agent").glob("*.yaml")}
+        if agent in known:
+            raise UsageError(
+                f"'{agent}' is the configuration of an agent; write +agent={agent}"
+            ) from None
+        if close := _close(agent, known):
+            raise UsageError(
+                f"{error}; of configurations, which +agent=NAME takes, the nearest are {close}"
+            ) from None
+
+
+def _close(asked: str, known: Iterable[str]) -> str:
+    """Return the names that are most like the one asked for, the nearest first."""
+    return ", ".join(get_close_matches(asked, sorted(set(known)), n=3))
+
+
+def _missing(registry: Registry, path: Path, wanted: str, known: Sequence[str]) -> UsageError:
+    """Return the error for an option of a group, such as agent/NAME, that is not there."""
+    group, _, name = wanted.partition("/")
+    agents = {part for agent in registry.names("agents") for part in (agent, agent.split("/")[1])}
+    if group == "agent" and name in agents:
+        hint = f"an agent without its configuration goes without the plus: agent={name}"
+    elif close := _close(name, known):
+        hint = f"the nearest are {close}"
+    else:
+        hint = f"known: {choices(known, 30)}"
+    return UsageError(f"{path.name}: no configuration of '{group}' is called '{name}'; {hint}")
+
+
 def _hydra(
     registry: Registry, path: Path, profile: str | None, overrides: list[str]
 ) -> dict[str, Any]:
@@ -94,7 +136,7 @@ def _hydra(
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
     from hydra.core.config_store import ConfigStore
-    from hydra.errors import HydraException
+    from hydra.errors import HydraException, MissingConfigException
     from omegaconf import DictConfig, OmegaConf
     from omegaconf.errors import OmegaConfBaseException
     from yaml import YAMLError
@@ -129,6 +171,9 @@ def _hydra(
             config = hydra_compose(path.stem, overrides=composing)
         data = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     except (HydraException, OmegaConfBaseException) as error:
+        if isinstance(error, MissingConfigException) and "/" in (error.missing_cfg_file or ""):
+            known = error.options or ()
+            raise _missing(registry, path, error.missing_cfg_file or "", known) from None
         raise UsageError(f"{path.name}: {_first_line(error)}") from None
     except (OSError, YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise Unsupported(f"{path} cannot be read as YAML: {_first_line(error)}") from None

@@ -45,10 +45,11 @@ def leaderboard() -> None:
 @click.option("--bundles/--no-bundles", default=True, help="Copy the runs into the site.")
 @with_plugins
 @as_json
-def build(board: Path, out: Path, force: bool, bundles: bool, plugins: bool, as_json: bool) -> None:
+def build(board: Path, out: Path, force: bool, bundles: bool, plugins: bool, as_json: bool) -> int:
     """Check and score every submission of BOARD again and write its pages.
 
     The site is static: it opens from disk, needs no network, and is the same for the same board.
+    Ends with exit code 1 if an entry could not be checked on this machine (I01).
     """
     from l2bench.check.board import Board
     from l2bench.leaderboard.downloads import board_document
@@ -66,15 +67,24 @@ def build(board: Path, out: Path, force: bool, bundles: bool, plugins: bool, as_
         write_site(read, boards, out, bundles=bundles)
         whole = board_document(read.files.title, read.files.rules_version, boards)
     site = out.absolute()
+    unchecked = [
+        entry.key
+        for suite in boards
+        for entry in suite.excluded
+        if any(found.code == "I01" for found in entry.findings)
+    ]
+    for key in unchecked:
+        click.echo(printable(f"l2bench: {key} could not be checked (I01); build again"), err=True)
     if as_json:
         print_json({**whole, "site": str(site)})
-        return
+        return 1 if unchecked else 0
     click.echo(f"accepted {whole['accepted']} = {whole['shown']} shown + {whole['excluded']} "
                f"excluded")  # fmt: skip
     for suite in boards:
         for entry in suite.excluded:
             click.echo(printable(f"excluded {entry.key}: {'; '.join(entry.reasons[:3])}"))
     click.echo(f"site     {site / 'index.html'}")
+    return 1 if unchecked else 0
 
 
 @leaderboard.command()

@@ -9,10 +9,14 @@ from typing import Any
 import click
 
 from l2bench.report import terminal
+from l2bench.report.text import deviates
 
 
 def print_summary(summary: Mapping[str, Any], *, every: bool = False) -> None:
-    """Print the headline metrics of a summary, or every metric of the whole lifetime."""
+    """Print the headline metrics of a summary, or every metric of the whole lifetime.
+
+    A suite that was changed has the changed keys below its metrics.
+    """
     if every:
         metrics = [{**metric, "headline": True} for metric in summary["metrics"]]
         summary = {**summary, "metrics": metrics}
@@ -22,3 +26,5 @@ def print_summary(summary: Mapping[str, Any], *, every: bool = False) -> None:
         Console().print(terminal.table(summary))
     else:
         click.echo(terminal.plain(summary), nl=False)
+    if line := deviates(summary["suite"]["deviations"]):
+        click.echo(line)

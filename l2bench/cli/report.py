@@ -66,7 +66,8 @@ def report(
         )
     summary = summarise_bundles(read)
     if isinstance(read[0], Imported):
-        for text in read[0].scores["warnings"]:
+        told = [str(text) for bundle in read for text in bundle.scores["warnings"]]
+        for text in dict.fromkeys(told):
             click.echo(printable(f"warning: {text}"), err=True)
     inside = path.is_dir() and [path.resolve()] != [bundle.folder.resolve() for bundle in read]
     inside = inside and not isinstance(read[0], Imported)

@@ -86,8 +86,6 @@ def run(
     from l2bench.cli.output import print_summary
 
     print_summary(summary)
-    if composed.deviations:
-        click.echo(f"deviates from the suite in: {', '.join(composed.deviations)}")
     click.echo(f"report   {page}")
     click.echo(f"bundles  {folder}")
 

@@ -12,7 +12,7 @@ from l2bench.errors import UsageError
 from l2bench.interop.kinds import open_bundles, open_experts
 from l2bench.interop.source import Options
 from l2bench.plugins import Registry
-from l2bench.scoring import MetricSettings, metric_sets, score_bundle
+from l2bench.scoring import MetricSettings, companions, metric_sets, score_bundle
 
 
 def options(about: Mapping[str, Any]) -> Options:
@@ -78,10 +78,10 @@ def rescored(
     found = []
     for bundle in bundles:
         names = metrics or bundle.suite.metrics
-        companions: Sequence[Bundle] = bundle.experts
-        if experts and not companions:
-            companions = open_experts(registry, experts, bundle.lifetime)
-        lives = [expert.lifetime for expert in companions]
-        sets = metric_sets(registry, names, lives, settings)
+        lives, bound = companions(bundle)
+        if experts and not lives:
+            found_there = open_experts(registry, experts, bundle.lifetime)
+            lives = [expert.lifetime for expert in found_there]
+        sets = metric_sets(registry, names, lives, settings, bound=bound)
         found.append(score_bundle(bundle, sets))
     return found

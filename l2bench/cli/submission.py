@@ -75,9 +75,10 @@ def build(
     left_out = {str(path): [f.data() for f in found] for path, found in built.left_out.items()}
     for path in left_out:
         click.echo(f"left out: {path}", err=True)
-    code = show([built.checked], as_json, {"folder": str(out.absolute()), "left_out": left_out})
+    folder = str(out.absolute()) if built.kept else None
+    code = show([built.checked], as_json, {"folder": folder, "left_out": left_out})
     if not as_json:
-        click.echo(f"submission  {out.absolute()}")
+        click.echo(f"submission  {folder or 'not written: put the errors right, then build again'}")
     return 4 if left_out and code in (0, 1) else code
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from l2bench.difference import difference
 from l2bench.errors import RunFailed, UsageError
 from l2bench.lifetimes import Run
 from l2bench.plugins import Registry
-from l2bench.report.text import printable
+from l2bench.report.text import plural, printable
 from l2bench.verification import (
     Verified,
     again,
@@ -93,6 +93,7 @@ def verify(
     else:
         for each in found:
             _show(each)
+        click.echo(_total(found))
     if not equal:
         raise click.exceptions.Exit(RunFailed.exit_code)
 
@@ -121,6 +122,17 @@ def _rerun(registry: Registry, cast: Cast, bundle: Bundle) -> dict[str, Any]:
         pair = [bundle, read_bundle(new)]
         found = difference(pair[0], pair[1], rescored(registry, pair, (), ()))
     return {"equal": found["identical"], "difference": found}
+
+
+def _total(found: Sequence[dict[str, Any]]) -> str:
+    """Return one line on all bundles."""
+    bundles = plural(len(found), "bundle")
+    if "difference" in found[0]:
+        same = sum(each["equal"] for each in found)
+        return f"verified {same} of {bundles}, run again"
+    played = [episode for each in found for episode in each["episodes"]]
+    same = sum(episode["equal"] for episode in played)
+    return f"verified {same} of {plural(len(played), 'episode')} of {bundles}"
 
 
 def _show(found: dict[str, Any]) -> None:

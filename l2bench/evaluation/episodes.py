@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from l2bench.actions import Check
 from l2bench.agent import Acting
 from l2bench.environment import Observation, fold
-from l2bench.errors import RunFailed
+from l2bench.errors import ActionRefused, RunFailed
 from l2bench.evaluation.video import Film, encode
 from l2bench.lesson import OLD_API, finite, flag, measured
 from l2bench.suite import Task
@@ -179,39 +180,46 @@ def digest(observation: Observation) -> bytes:
     return found.digest()
 
 
+def asked(task: Task) -> str:
+    """Return who gave an action: the policy, asked in this task."""
+    return f"task '{task.id}' ({task.environment}): act() returned"
+
+
 def rows(actions: Any, count: int) -> Any:
     """Return actions that have one row per observation.
 
     Raises:
-        RunFailed: if they do not.
+        ActionRefused: if they do not.
     """
     try:
         found = len(actions)
     except TypeError:
         found = None
     if found != count:
-        raise RunFailed(
+        raise ActionRefused(
             f"act() returned {'no rows' if found is None else f'{found} rows'} for {count} "
             f"observations; expected one action per row"
         )
     return actions
 
 
-def chunk_of(row: Any, most: int) -> list[Any]:
+def chunk_of(row: Any, most: int, check: Check) -> list[Any]:
     """Return the actions of one row that are carried out, at most so many.
 
     Raises:
-        RunFailed: if the row holds no sequence of actions.
+        ActionRefused: if the row holds no sequence of actions, or one that the task does not have.
     """
     try:
         planned = [plain(action) for action in row[:most]]
     except (TypeError, IndexError):
         planned = []
     if not planned:
-        raise RunFailed(
+        raise ActionRefused(
             f"act() returned a row of shape {np.shape(row)} for an agent with chunk {most}; "
             f"expected a sequence of actions per row"
         )
+    for action in planned:
+        check(action)
     return planned
 
 

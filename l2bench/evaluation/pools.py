@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from l2bench.actions import allowed, checker
 from l2bench.agent import Acting, TaskContext
 from l2bench.cast import Execution
 from l2bench.environment import Environment, close_quietly
@@ -17,6 +18,7 @@ from l2bench.evaluation.episodes import (
     Episode,
     Outcome,
     Rollout,
+    asked,
     batch,
     chunk_of,
     plain,
@@ -139,12 +141,17 @@ def _play(
     generators = Generators([episode.agent_seed])
     acting = Acting(context, slots, np.ones(1, dtype=bool), generators)
     later = Acting(context, slots, np.zeros(1, dtype=bool), generators)
+    space = context.spaces.action
+    known, check = allowed(space), checker(space, asked(task))
     while rollout.outcome is None:
-        (action,) = rows(act(batch([observation]), acting), 1)
+        (row,) = rows(act(batch([observation]), acting), 1)
         if chunk == 1:
-            observation = rollout.step(plain(action))
+            action = plain(row)
+            if action.__class__ is not int or action not in known:
+                check(action)
+            observation = rollout.step(action)
         else:
-            observation = rollout.play(chunk_of(action, chunk))
+            observation = rollout.play(chunk_of(row, chunk, check))
         acting = later
     return rollout.outcome
 

@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from l2bench.actions import Check, checker
 from l2bench.agent import Acting, TaskContext
 from l2bench.cast import Execution
 from l2bench.environment import Environment, Observation
 from l2bench.errors import RunFailed
-from l2bench.evaluation.episodes import Act, Episode, Outcome, batch, chunk_of, plain, rows
+from l2bench.evaluation.episodes import Act, Episode, Outcome, asked, batch, chunk_of, rows
 from l2bench.evaluation.pools import LiveEnvironments, build_limit, too_slow
 from l2bench.evaluation.serving import Post, serve
 from l2bench.evaluation.starting import start_method, unsafe
@@ -63,6 +64,7 @@ class WorkerPool:
             RunFailed: if an environment raises, with its own words, hangs, or a worker dies.
         """
         self._prepare(task)
+        check = checker(context.spaces.action, asked(task))
         waiting = deque(episodes)
         busy: dict[Any, _Worker] = {}
         for slot in range(min(len(self._workers), len(waiting))):
@@ -82,7 +84,7 @@ class WorkerPool:
                     if waiting:
                         self._begin(worker.slot, task, waiting.popleft(), busy)
             if asking:
-                _answer(asking, context, act, chunk)
+                _answer(asking, context, act, chunk, check)
         self._measure()
 
     def _prepare(self, task: Task) -> None:
@@ -296,7 +298,11 @@ def _ready(busy: Mapping[Any, _Worker]) -> list[Any]:
 
 
 def _answer(
-    asking: list[tuple[_Worker, Observation]], context: TaskContext, act: Act, chunk: int
+    asking: list[tuple[_Worker, Observation]],
+    context: TaskContext,
+    act: Act,
+    chunk: int,
+    check: Check,
 ) -> None:
     asking.sort(key=lambda pair: pair[0].slot)
     workers = [worker for worker, _ in asking]
@@ -306,6 +312,6 @@ def _answer(
         np.array([worker.first for worker in workers]),
         [worker.generator for worker in workers],
     )
-    actions = rows(act(batch([obs for _, obs in asking]), acting), len(asking))
-    for worker, action in zip(workers, actions, strict=True):
-        worker.answer([plain(action)] if chunk == 1 else chunk_of(action, chunk))
+    found = rows(act(batch([obs for _, obs in asking]), acting), len(asking))
+    for worker, row in zip(workers, found, strict=True):
+        worker.answer(chunk_of([row] if chunk == 1 else row, chunk, check))

@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -14,6 +15,7 @@ from l2bench.bundle.lifetime import Lifetime
 from l2bench.bundle.reader import SUFFIX, Bundle, find_bundles, read_bundle
 from l2bench.errors import RunFailed, Unsupported, UsageError, choices, nearest
 from l2bench.interop.forms import FORMS
+from l2bench.interop.several import ASSUMED, common_ranges, together
 from l2bench.interop.source import Imported, Options, Source, imported
 from l2bench.plugins import Registry
 from l2bench.scoring import MetricSettings, metric_sets
@@ -35,9 +37,17 @@ class Importer:
             Unsupported: if it is damaged or malformed.
             UsageError: if it is not clear which part of it is meant.
         """
-        read: Callable[[Path, Options], Source]
-        read = importlib.import_module(f"l2bench.interop.{self.kind}").read
+        read: Callable[[Path, Options], Source] = self._module.read
         return read(path, options)
+
+    def places(self, path: Path) -> list[Path]:
+        """Return where the sources are that lie at a path: most kinds have one there."""
+        find: Callable[[Path], list[Path]] | None = getattr(self._module, "places", None)
+        return [path] if find is None else find(path)
+
+    @property
+    def _module(self) -> Any:
+        return importlib.import_module(f"l2bench.interop.{self.kind}")
 
 
 IMPORTERS = {kind: Importer(kind, form.looks_like, form.matches) for kind, form in FORMS.items()}
@@ -95,7 +105,7 @@ def open_bundles(
     metrics: Sequence[str] = (),
     settings: MetricSettings | None = None,
 ) -> list[Bundle]:
-    """Return the bundles at a path, or the source there as one; scores of a source are fresh.
+    """Return the bundles at a path, or the sources there as such; scores of sources are fresh.
 
     ``experts`` are paths of the same forms that go with a source. ``metrics`` are the metric sets
     that score it, by default those of its kind, and ``settings`` values of their settings.
@@ -108,7 +118,30 @@ def open_bundles(
     if kind is None and holds_bundles(path):
         return [read_bundle(folder) for folder in find_bundles(path)]
     chosen = importer(kind) if kind else detect(path)
-    return [open_source(registry, chosen, path, options or Options(), experts, metrics, settings)]
+    options = options or Options()
+    if path.exists() and len(places := chosen.places(path)) > 1:
+        sources = _lifetimes(chosen, path, places, options)
+    else:
+        sources, places = [_found(chosen, path, options)], [path]
+    return [
+        _opened(registry, source, place, options, experts, metrics, settings)
+        for source, place in zip(sources, places, strict=True)
+    ]
+
+
+def _lifetimes(
+    chosen: Importer, path: Path, places: Sequence[Path], options: Options
+) -> list[Source]:
+    """Return the sources at several places as the lifetimes of one agent on one suite."""
+    if options.seed is not None:
+        raise UsageError(f"--seed is that of one lifetime; {path} holds {len(places)}")
+    sources = [_read(chosen, place, options) for place in places]
+    ranges = common_ranges(sources)
+    if ranges is not None:
+        options = replace(options, ranges={**ranges, **options.ranges})
+        again = [_read(chosen, place, options) for place in places]
+        sources = [replace(each, warnings=(*each.warnings, ASSUMED)) for each in again]
+    return together(sources, places, path.resolve().name)
 
 
 def open_source(
@@ -126,10 +159,26 @@ def open_source(
         UsageError: if the path does not exist.
         Unsupported: if it is damaged or malformed.
     """
+    source = _found(chosen, path, options)
+    return _opened(registry, source, path, options, experts, metrics, settings)
+
+
+def _found(chosen: Importer, path: Path, options: Options) -> Source:
     if not path.exists():
         raise UsageError(f"{path} does not exist")
-    source = _read(chosen, path, options)
-    companions = open_experts(registry, experts, source.lifetime, chosen.kind, options)
+    return _read(chosen, path, options)
+
+
+def _opened(
+    registry: Registry,
+    source: Source,
+    path: Path,
+    options: Options,
+    experts: Sequence[Path],
+    metrics: Sequence[str],
+    settings: MetricSettings | None,
+) -> Imported:
+    companions = open_experts(registry, experts, source.lifetime, source.kind, options)
     lives = [bundle.lifetime for bundle in companions]
     sets = metric_sets(registry, metrics or source.lifetime.suite.metrics, lives, settings)
     return imported(source, path.resolve().name, sets, companions)
@@ -164,7 +213,8 @@ def open_experts(
             continue
         fits = kind is not None and IMPORTERS[kind].matches(path)
         chosen = IMPORTERS[kind] if kind and fits else detect(path)
-        found.append(imported(_read(chosen, path, plain), path.resolve().name))
+        for place in chosen.places(path):
+            found.append(imported(_read(chosen, place, plain), place.resolve().name))
     repeated = [copy for bundle in found for copy in _copies(bundle, learner)]
     return [*found, *repeated]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,12 @@ def read(path: Path, options: Options) -> Source:
         Unsupported: if a file is damaged or malformed, naming it with line and column.
         UsageError: if there are several logs, or a measure must be chosen.
     """
-    folder = _log_folder(path)
+    folder = _only_log(path)
     files = sorted(folder.rglob("data-log.tsv"), key=_place)
     if not files:
         raise Unsupported(f"{folder} has no data-log.tsv below it")
+    if options.seed is None:
+        options = replace(options, seed=_seed_of(folder))
     declared = _declared(folder)
     measure = _measure(folder, files, declared, options)
     log = read_files(folder, files, measure)
@@ -62,14 +65,29 @@ def _assumed(lifetime: Lifetime, options: Options) -> list[str]:
     ]
 
 
-def _log_folder(path: Path) -> Path:
+def places(path: Path) -> list[Path]:
+    """Return the folders of the logs at or below a path; the path itself if none is known."""
     if (path / "logger_info.json").is_file():
-        return path
-    logs = sorted(info.parent for info in path.rglob("logger_info.json"))
+        return [path]
+    return sorted(info.parent for info in path.rglob("logger_info.json")) or [path]
+
+
+def _seed_of(folder: Path) -> int | None:
+    """Return the seed that a log says in its scenario_info.json, as L2bench's own exports do."""
+    path = folder / "scenario_info.json"
+    seed = read_json(path).get("seed") if path.is_file() else None
+    return seed if type(seed) is int and 0 <= seed < 2**63 else None
+
+
+def _only_log(path: Path) -> Path:
+    logs = places(path)
     if len(logs) > 1:
         names = choices(str(log.relative_to(path)) for log in logs)
-        raise UsageError(f"{path} holds {len(logs)} logs; give one of them: {names}")
-    return logs[0] if logs else path
+        raise UsageError(
+            f"{path} holds {len(logs)} logs; give one of them: {names} "
+            f"(score and report take all of them together)"
+        )
+    return logs[0]
 
 
 def _place(file: Path) -> tuple[str, int, str]:

@@ -112,56 +112,65 @@ def estimate(
     if count < MINIMUM_FOR_INTERVAL:
         note = f"n = {count}, no interval below {MINIMUM_FOR_INTERVAL} lifetimes"
         return Estimate(mean, None, None, kept, note)
-    ends = t_ends(values) if count < MINIMUM_FOR_BOOTSTRAP else _bootstrap_ends(values, rng)
     if np.all(values == values[0]):
         note = f"n = {count}, all lifetimes have the same value: no interval"
         return Estimate(mean, None, None, kept, note)
-    low = ends[0] if within[0] is None else max(within[0], ends[0])
-    high = ends[1] if within[1] is None else min(within[1], ends[1])
-    return Estimate(mean, low, high, kept, method=interval_method(count))
+    low, high, method = mean_interval(values, rng)
+    low = low if within[0] is None else max(within[0], low)
+    high = high if within[1] is None else min(within[1], high)
+    return Estimate(mean, low, high, kept, method=method)
 
 
-def interval_method(count: int) -> str:
-    """Return how the interval of so many lifetimes is made: ``t`` or ``bootstrap``."""
-    return "t" if count < MINIMUM_FOR_BOOTSTRAP else "bootstrap"
+def mean_interval(
+    values: np.ndarray[Any, Any], rng: np.random.Generator | None
+) -> tuple[float, float, str]:
+    """Return the ends of the interval of the mean of at least two values, and its method.
 
+    The method is ``t``, or ``bootstrap`` from `MINIMUM_FOR_BOOTSTRAP` values on.
 
-def t_ends(values: np.ndarray[Any, Any]) -> tuple[float, float]:
-    """Return Student's interval of the mean of at least two values, at `LEVEL`."""
-    reach = t_quantile(len(values) - 1) * float(values.std(ddof=1)) / math.sqrt(len(values))
-    return float(values.mean()) - reach, float(values.mean()) + reach
-
-
-def welch_ends(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> tuple[float, float]:
-    """Return Welch's interval of the difference of two means, first minus second, at `LEVEL`.
-
-    The degrees of freedom are those of Satterthwaite, rounded down. At least one of them varies.
+    Raises:
+        ValueError: if a bootstrap is due and there is no generator.
     """
+    if len(values) >= MINIMUM_FOR_BOOTSTRAP:
+        return *_percentiles(_resampled(values, rng)), "bootstrap"
+    reach = t_quantile(len(values) - 1) * float(values.std(ddof=1)) / math.sqrt(len(values))
+    middle = float(values.mean())
+    return middle - reach, middle + reach, "t"
+
+
+def difference_interval(
+    one: np.ndarray[Any, Any], other: np.ndarray[Any, Any], rng: np.random.Generator | None
+) -> tuple[float, float, str]:
+    """Return the ends of the interval of a difference of means that are not paired, as above.
+
+    Below `MINIMUM_FOR_BOOTSTRAP` values of either side it is Welch's, with Satterthwaite's degrees
+    of freedom rounded down; at least one side has to vary.
+
+    Raises:
+        ValueError: if a bootstrap is due and there is no generator.
+    """
+    if min(len(one), len(other)) >= MINIMUM_FOR_BOOTSTRAP:
+        return *_percentiles(_resampled(one, rng) - _resampled(other, rng)), "bootstrap"
     parts = [float(values.var(ddof=1)) / len(values) for values in (one, other)]
     weights = [part**2 / (len(v) - 1) for part, v in zip(parts, (one, other), strict=True)]
     freedom = max(1, math.floor(math.fsum(parts) ** 2 / math.fsum(weights)))
     reach = t_quantile(freedom) * math.sqrt(math.fsum(parts))
     middle = float(one.mean()) - float(other.mean())
-    return middle - reach, middle + reach
+    return middle - reach, middle + reach, "t"
 
 
-def _bootstrap_ends(
+def _resampled(
     values: np.ndarray[Any, Any], rng: np.random.Generator | None
-) -> tuple[float, float]:
+) -> np.ndarray[Any, Any]:
+    """Return the means of `RESAMPLES` resamples of the values."""
     if rng is None:
         raise ValueError(f"a bootstrap of {len(values)} values needs a generator")
-    return ends_of(resampled_means(values, rng))
-
-
-def resampled_means(values: np.ndarray[Any, Any], rng: np.random.Generator) -> np.ndarray[Any, Any]:
-    """Return the means of `RESAMPLES` resamples of the values."""
     picks = rng.integers(len(values), size=(RESAMPLES, len(values)))
     means: np.ndarray[Any, Any] = values[picks].mean(axis=1)
     return means
 
 
-def ends_of(resamples: np.ndarray[Any, Any]) -> tuple[float, float]:
-    """Return the percentile interval at `LEVEL`."""
+def _percentiles(resamples: np.ndarray[Any, Any]) -> tuple[float, float]:
     low, high = np.quantile(resamples, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)
 

@@ -37,8 +37,10 @@ class CostTable:
     total: tuple[Amount, ...] | None = None
 
 
-def lifetimes_cost(bundles: Sequence[Bundle], experts: Sequence[Bundle] = ()) -> CostTable | None:
-    """Return what each lifetime spent, their sum, and what the experts spent beside it.
+def lifetimes_cost(
+    bundles: Sequence[Bundle], experts: Sequence[Bundle] = (), bounds: Sequence[Bundle] = ()
+) -> CostTable | None:
+    """Return what each lifetime spent, their sum, and what experts and bounds spent beside it.
 
     None for imports, which do not say.
     """
@@ -53,9 +55,10 @@ def lifetimes_cost(bundles: Sequence[Bundle], experts: Sequence[Bundle] = ()) ->
     ]
     blank: tuple[Amount, ...] = (None,) * len(sizes)
     total = _amounts(_sum(spent)) + blank if len(rows) > 1 else None
-    if experts:
-        own = _sum([_lifetime(expert) for expert in experts])
-        rows.append((plural(len(experts), "single-task expert"), _amounts(own) + blank))
+    for what, beside in (("single-task expert", experts), ("multitask bound", bounds)):
+        if beside:
+            own = _sum([_lifetime(each) for each in beside])
+            rows.append((plural(len(beside), what), _amounts(own) + blank))
     return CostTable(tuple(heads), tuple(rows), total)
 
 

@@ -69,9 +69,10 @@ def environment() -> Environment:
 
 
 def breakable(name: str) -> Markup:
-    """Return a name, escaped, with places where a line may break."""
+    """Return a name, escaped, with places where a line may break; a single last letter stays on."""
     whole = escape(visible(shorten(name)))
-    return Markup("_<wbr>").join(whole.split("_"))
+    head, last = (whole[:-2], whole[-2:]) if whole[-2:-1] == "_" else (whole, Markup(""))
+    return Markup("_<wbr>").join(head.split("_")) + last
 
 
 def _finalise(value: Any) -> Any:

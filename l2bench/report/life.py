@@ -20,6 +20,11 @@ from l2bench.scoring import bootstrap_generator
 #: A learning block's own experiences are shown as at most so many means.
 BINS = 20
 
+#: Imports that do not say how much of a task was learned, only that it was.
+UNMETERED = frozenset({"import/matrix"})
+#: What is counted where amounts of learning cannot be: one each.
+BLOCKS, TASKS = "learning blocks", "tasks learned"
+
 #: Positions in the learning block (0 to 1) and what was measured there.
 Steps = tuple[tuple[float, Cell], ...]
 
@@ -85,6 +90,11 @@ class Life:
         return any(stage.steps or stage.kept for stage in self.stages)
 
     @property
+    def metered(self) -> bool:
+        """Whether the unit is one of learning, such as episodes."""
+        return self.unit not in (BLOCKS, TASKS)
+
+    @property
     def partial(self) -> bool:
         """Whether the mean after some block leaves out tasks that were learned."""
         return any(stage.kept is not None and stage.kept.partial for stage in self.stages)
@@ -108,6 +118,8 @@ def life(lives: Lives) -> Life:
 def _widths(lives: Lives, count: int) -> tuple[list[float], str]:
     """Return how long each learning block is, and in which unit; else 1 each."""
     tasks = lives.lifetimes[0].suite.tasks
+    if any(task.environment in UNMETERED for task in tasks):
+        return [1.0] * count, TASKS
     units = {t.learning.unit for t in tasks if t.learning is not None}
     amounts = [_amounts(lifetime) for lifetime in lives.lifetimes]
     rows = [
@@ -117,7 +129,7 @@ def _widths(lives: Lives, count: int) -> tuple[list[float], str]:
     same = all(row == rows[0] for row in rows)
     if len(units) == 1 and same and all(width > 0 for width in rows[0]):
         return [float(width) for width in rows[0]], units.pop()
-    return [1.0] * count, "learning blocks"
+    return [1.0] * count, BLOCKS
 
 
 def _amounts(lifetime: Lifetime) -> dict[Visit, int]:

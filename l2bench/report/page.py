@@ -18,8 +18,8 @@ from l2bench.report.charts import course_panel, curve_panel, heat_map
 from l2bench.report.data import Lives
 from l2bench.report.life import life
 from l2bench.report.tasks import task_table
-from l2bench.report.text import shorten
-from l2bench.report.transfer import transfer
+from l2bench.report.text import changed, shorten
+from l2bench.report.transfer import together, transfer
 from l2bench.report.wide import beside_panel, life_chart
 
 
@@ -53,10 +53,12 @@ def context(
     return {
         "agent": shorten(bundles[0].manifest.agent.name),
         "suite": suite,
+        "changed": changed(origin.deviations(bundles)),
         "measure": sections.measure_name(suite),
         "measure_note": sections.measure_note(suite),
         **_words(bundles, summary, lives),
         **_charts(bundles, lives),
+        "together": together(summary),
         "tasks": task_table(lives, summary),
         "metrics": sections.metric_tables(summary),
         "provenance": origin.provenance(bundles),
@@ -76,6 +78,7 @@ def _words(bundles: Sequence[Bundle], summary: Mapping[str, Any], lives: Lives) 
         "summary": sections.sentences(bundles, summary, lives.matrix, learned),
         "counts": sections.counts(bundles, lives),
         "headline": sections.headline_rows(summary),
+        "caution": sections.caution(sections.headline(summary)),
     }
 
 
@@ -95,7 +98,7 @@ def _charts(bundles: Sequence[Bundle], lives: Lives) -> dict[str, Any]:
         "courses": [(course, course_panel(course, visits)) for course in lives.courses],
         "transfer": against,
         "besides": [(versus, beside_panel(versus)) for versus in against.tasks],
-        "cost": cost.lifetimes_cost(bundles, against.experts),
+        "cost": cost.lifetimes_cost(bundles, against.experts, against.bounds),
         "blocks_cost": cost.blocks_cost(bundles, lives),
     }
 

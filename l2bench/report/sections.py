@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from l2bench.bundle.reader import Bundle
+from l2bench.metrics.meanings import MEANINGS, NEVER_LEARNED, about_keeping
 from l2bench.metrics.statistics import FEW
 from l2bench.report.charts import strip
 from l2bench.report.data import Lives, Matrix
@@ -84,9 +85,18 @@ def headline_rows(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
             "lifetimes": f"{metric['n_lifetimes']} of {total}",
             "reason": reasons(metric, total),
             "strip": strip(metric),
+            "meaning": MEANINGS.get(metric["id"]),
         }
         for metric in headline(summary)
     ]
+
+
+def caution(metrics: Iterable[Metric]) -> str:
+    """Return what to bear in mind where metrics reward keeping what was learned; else nothing."""
+    names = [shorten(metric["name"], 80) for metric in metrics if about_keeping(metric["name"])]
+    if not names:
+        return ""
+    return f"{NEVER_LEARNED}: read {sentence_list(names)} beside what was learned."
 
 
 def measure_name(suite: Suite) -> str:

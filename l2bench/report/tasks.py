@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from l2bench.report.data import Curve, Lives
+from l2bench.report.life import UNMETERED
 from l2bench.report.sections import Metric, direction, spread
 from l2bench.report.text import count, number, rate, short_count, shorten
 from l2bench.suite import Suite
@@ -60,6 +61,8 @@ def _terms(suite: Suite, at: int) -> str:
     measured = f"{shorten(task.measure, 60)} from {low} to {high}"
     if task.learning is None:
         return f"{measured}; never learned"
+    if task.environment in UNMETERED:
+        return f"{measured}; how much of it was learned is not known"
     return f"{measured}; {count(task.learning.amount)} {task.learning.unit} of learning from " + (
         task.learning.source
     )

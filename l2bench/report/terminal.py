@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from l2bench.report.sections import headline_rows
-from l2bench.report.text import NOTHING, plural, printable, shorten
+from l2bench.report.text import NOTHING, changed, plural, printable, shorten
 
 _HEADS = ("metric", "mean", "95 % interval", "unit", "direction", "lifetimes")
 
@@ -50,8 +50,8 @@ def title(summary: Mapping[str, Any]) -> str:
     """Return what the table is about, in one line."""
     agent, suite = summary["agent"], summary["suite"]
     words = f"{shorten(agent['name'], 80)} on {shorten(suite['id'], 80)} "
-    words += f"{shorten(suite['version'], 40)}, {plural(summary['n_lifetimes'], 'lifetime')}"
-    return printable(words)
+    words += f"{shorten(suite['version'], 40)}{changed(suite['deviations'])}, "
+    return printable(words + plural(summary["n_lifetimes"], "lifetime"))
 
 
 def _rows(summary: Mapping[str, Any], *, symbols: bool) -> list[tuple[list[str], str]]:

@@ -139,6 +139,17 @@ def listing(items: Iterable[object], limit: int = 12) -> str:
     return f"{', '.join(texts[:limit])} and {len(texts) - limit} more"
 
 
+def changed(deviations: Collection[str]) -> str:
+    """Return what goes behind a suite's name where it was not run as it stands; else nothing."""
+    return f" (changed: {plural(len(deviations), 'key')})" if deviations else ""
+
+
+def deviates(deviations: Iterable[str]) -> str:
+    """Return the line for a terminal that names the changed keys of a suite; empty without any."""
+    keys = ", ".join(shorten(key, 80) for key in deviations)
+    return printable(f"deviates from the suite in: {keys}") if keys else ""
+
+
 def of_seeds(seeds: Collection[int]) -> str:
     """Return seeds with their noun: seed 3, seeds 0, 1, 2."""
     return f"seed{'' if len(seeds) == 1 else 's'} {listing(seeds)}"

@@ -1,18 +1,21 @@
-"""Transfer: what the learner gains or loses on each task against an expert that learns it alone."""
+"""What the learner gains or loses against experts that learn one task alone, and to the bound."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from l2bench.bundle.lifetime import Lifetime
 from l2bench.bundle.reader import Bundle
 from l2bench.errors import Unsupported
+from l2bench.metrics.bound import GAP, PERFORMANCE
 from l2bench.metrics.views import curves
 from l2bench.report.data import Cell, Lives, Point
 from l2bench.report.life import Steps, binned, experiences
+from l2bench.report.text import rate, signed
 
 
 @dataclass(frozen=True)
@@ -52,11 +55,13 @@ class Transfer:
     missing: tuple[str, ...] = ()
     problem: str | None = None
     experts: tuple[Bundle, ...] = field(default=(), repr=False)
+    bounds: tuple[Bundle, ...] = field(default=(), repr=False)
 
 
 def transfer(bundles: Sequence[Bundle], lives: Lives) -> Transfer:
-    """Return the comparison with the experts that belong to the bundles."""
+    """Return the comparison with the experts that belong to the bundles, and their bounds."""
     try:
+        bounds = tuple(bundle.bound for bundle in bundles if bundle.bound is not None)
         experts = [expert for bundle in bundles for expert in bundle.experts]
         pairs = [(expert.suite.tasks[0].id, expert.lifetime) for expert in experts]
     except Unsupported as error:
@@ -65,7 +70,7 @@ def transfer(bundles: Sequence[Bundle], lives: Lives) -> Transfer:
     for name, lifetime in pairs:
         alone.setdefault(name, []).append(lifetime)
     if not alone:
-        return Transfer()
+        return Transfer(bounds=bounds)
     source = "checkpoints" if lives.curves else "experiences"
     found, missing = [], []
     for task in lives.order(0):
@@ -75,7 +80,36 @@ def transfer(bundles: Sequence[Bundle], lives: Lives) -> Transfer:
             missing.append(name)
         else:
             found.append(versus)
-    return Transfer(tuple(found), source, tuple(missing), None, tuple(experts))
+    return Transfer(tuple(found), source, tuple(missing), None, tuple(experts), bounds)
+
+
+def together(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows that set each task, then their mean, beside the multitask bound.
+
+    There are none where no lifetime has a bound.
+    """
+    found = {(metric["id"], metric["task"]): metric for metric in summary["metrics"]}
+    tasks = [task for id, task in found if id == f"{PERFORMANCE}_k"]
+    rows = []
+    for task in [*tasks, None] if tasks else ():
+        end = "" if task is None else "_k"
+        bound, gap = (found.get((f"{id}{end}", task)) for id in (PERFORMANCE, GAP))
+        if bound is None or gap is None or bound["mean"] is None or gap["mean"] is None:
+            metric = gap or bound
+            reasons = "; ".join(map(str, metric["undefined_reasons"][:3])) if metric else ""
+            rows.append({"task": task, "reason": reasons})
+            continue
+        whole = bound["n_lifetimes"] == gap["n_lifetimes"]
+        rows.append(
+            {
+                "task": task,
+                "bound": rate(bound["mean"]),
+                "learner": rate(bound["mean"] + gap["mean"]) if whole else None,
+                "gap": signed(gap["mean"]),
+                "n": gap["n_lifetimes"],
+            }
+        )
+    return rows
 
 
 def _versus(lives: Lives, name: str, experts: Sequence[Lifetime], source: str) -> Versus | None:

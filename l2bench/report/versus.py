@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from l2bench.metrics.meanings import MEANINGS
 from l2bench.report import frame
 from l2bench.report.sections import direction, spread
 from l2bench.report.sides import (
@@ -19,6 +20,7 @@ from l2bench.report.sides import (
     span,
 )
 from l2bench.report.text import (
+    changed,
     count,
     listing,
     number,
@@ -51,6 +53,7 @@ def context(found: Found) -> dict[str, Any]:
     return {
         "sides": looks,
         "suite": found["suite"],
+        "changed": changed(found["suite"]["deviations"]),
         "comparable": found["comparable"],
         "reasons": [shorten(reason, 600) for reason in found["reasons"]],
         "warnings": _warnings(found),
@@ -92,9 +95,16 @@ def interval(found: Found) -> str | None:
     return f"{signed(found['low'])} to {signed(found['high'])}"
 
 
+def suite_name(suite: Found) -> str:
+    """Return id and version of a suite, and whether it was changed."""
+    return f"{suite['id']} {shorten(suite['version'], 40)}{changed(suite['deviations'])}"
+
+
 def _facts(found: Found) -> list[tuple[str, str]]:
     suite = found["suite"]
     facts = [("Suite", f"{suite['id']} {shorten(suite['version'], 40)}")]
+    if suite["deviations"]:
+        facts.append(("Deviations", listing(map(shorten, suite["deviations"]), 20)))
     for at, label in enumerate(found["agents"]):
         runs = f"n_runs = {found['n_lifetimes'][at]} (seeds {listing(found['seeds'][at])})"
         counts = f"n_tasks = {found['n_tasks']}, n_episodes = {count(found['n_episodes'][at])}"
@@ -117,7 +127,7 @@ def _summary(found: Found) -> str:
     each = f"{runs[0]} to {runs[-1]} lifetimes"
     if len(runs) == 1:
         each = f"{plural(runs[0], 'lifetime')} each"
-    first = f"{names} on {found['suite']['id']} {shorten(found['suite']['version'], 40)}, {each}."
+    first = f"{names} on {suite_name(found['suite'])}, {each}."
     if not found["comparable"]:
         return f"{first} They cannot be compared; the reasons are below."
     known = [_phrase(metric) for metric in found["metrics"] if _phrase(metric)][:2]
@@ -170,6 +180,7 @@ def _metric(metric: Found, looks: Sequence[Side]) -> dict[str, Any]:
         "id": shorten(metric["id"]),
         "name": shorten(metric["name"]),
         "unit": shorten(metric["unit"]),
+        "meaning": MEANINGS.get(metric["id"]),
         "symbol": symbol,
         "direction": words,
         "rows": rows,

@@ -14,6 +14,7 @@ from l2bench.agent import Acting, Agent, Life, TaskContext
 from l2bench.batches import DemonstrationLesson, SampleLesson
 from l2bench.bundle.lifetime import synthetic
 from l2bench.environment import Environment
+from l2bench.errors import choices, nearest
 from l2bench.evaluation import batch
 from l2bench.interaction import InteractionLesson
 from l2bench.lesson import Lesson
@@ -23,9 +24,12 @@ from l2bench.scenario import plan
 from l2bench.seeding import generator, isolated
 from l2bench.suite import Learning, Suite, Task
 
+#: An episode that has not ended after so many random steps is given up.
+MOST_STEPS = 2000
+
 
 def check_environment(environment: Environment, task: Task, *, steps: int = 20) -> None:
-    """Check one task: listing, spaces, the Gymnasium interface, and seeds that are honoured.
+    """Check one task: listing, spaces, the Gymnasium interface, its measure, and honoured seeds.
 
     Raises:
         AssertionError: naming what does not hold.
@@ -35,11 +39,19 @@ def check_environment(environment: Environment, task: Task, *, steps: int = 20) 
     info = infos[task.task]
     assert info.sources, f"'{task.task}' offers no source to learn from"
     environment.check(task)
+    info = environment.info(task, info)
     if info.sources == frozenset({"samples"}):
         _check_samples(environment, task)
         return
+    offered = {info.measure, *info.measures, "return"}
+    assert task.measure in offered, (
+        f"tasks() does not say that '{task.task}' can be measured by '{task.measure}'; "
+        f"it offers {choices(offered)}"
+    )
     first, second = (_trace(environment, task, seed=1, steps=steps) for _ in range(2))
     assert _equal(first, second), "two episodes with one seed differ: reset(seed=...) must decide"
+    if task.measure != "return":
+        _check_measure(environment, task, task.horizon or info.horizon)
 
 
 def _trace(environment: Environment, task: Task, seed: int, steps: int) -> list[Any]:
@@ -75,6 +87,33 @@ def _trace(environment: Environment, task: Task, seed: int, steps: int) -> list[
     finally:
         env.close()
     return seen
+
+
+def _check_measure(environment: Environment, task: Task, horizon: int | None) -> None:
+    """Play one random episode; what is measured has to be in its infos, if it comes to an end."""
+    env = environment.make(task)
+    options = {"initial_state": 0} if environment.tasks()[task.task].initial_states else None
+    seen: set[str] = set()
+    last: Mapping[str, Any] = {}
+    over, steps = False, 0
+    try:
+        with isolated(1):
+            _, last = env.reset(seed=1, options=options)
+            env.action_space.seed(1)
+            while not over and steps < min(horizon or MOST_STEPS, MOST_STEPS):
+                seen |= set(last)
+                if task.measure == "success" and "success" in seen:
+                    return
+                *_, terminated, truncated, last = env.step(env.action_space.sample())
+                steps += 1
+                over = bool(terminated or truncated or steps == horizon)
+    finally:
+        env.close()
+    told = seen | set(last) if task.measure == "success" else set(last)
+    assert not over or task.measure in told, (
+        f"an episode ended without '{task.measure}' in its info"
+        f"{nearest(task.measure, told)}: such an episode has no score; info has {choices(told)}"
+    )
 
 
 def _check_samples(environment: Environment, task: Task) -> None:

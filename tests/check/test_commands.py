@@ -126,6 +126,18 @@ def test_SUB_07_one_bad_run_does_not_spoil_the_others(cli, runs, tmp_path):
     assert len(list((tmp_path / "x" / "runs").iterdir())) == 1
 
 
+def test_nothing_is_left_of_a_submission_with_errors(cli, runs, tmp_path):
+    first, *_ = find_bundles(runs)
+    about = ("-o", tmp_path / "x", "--name", "Mine", "--submitter", "lab")
+    code, out, _ = build(cli, first, *about)
+    assert code == 1 and "N01" in out and "submission  not written" in out
+    code, out, _ = build(cli, first, *about, "--json")
+    assert code == 1 and json.loads(out)["folder"] is None
+    assert [p.name for p in tmp_path.iterdir()] == ["runs"]
+    code, out, _ = build(cli, runs, *about)
+    assert code == 0 and f"submission  {tmp_path / 'x'}" in out
+
+
 def test_SUB_12_perfect_scores_and_declared_tuning(edit, submission):
     BUNDLE["Q07"](edit)
     checked = check_bundle(edit.folder, isolated=False)

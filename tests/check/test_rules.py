@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from datetime import date
 from pathlib import Path
@@ -12,9 +13,12 @@ import pytest
 from check import mutations
 from check.corpus import Edit, another, pack, tiny_suite
 from check.mutations import BUNDLE, SUBMISSION, edit_document, other_agent
+from support import probe_suite, run_suite
 
 from l2bench.bundle.reader import find_bundles
 from l2bench.bundle.tables import SCHEMAS
+from l2bench.check import tables
+from l2bench.check.build import build_submission
 from l2bench.check.bundle import Limits, check_bundle
 from l2bench.check.changes import check_changes
 from l2bench.check.codes import RULES
@@ -24,7 +28,7 @@ from l2bench.check.submission import check_submission
 ARCHIVES = {"A01", "A02", "A04", "A05", "A06", "A07"}  # in test_archives.py
 BOARD = {"S02", "P01", "P02", "P03", "P04"}
 RUNS = {"M05", "Q03", "Q04"}
-FOLDERS = {"L02", "L04", "L05", "L06", "L08", "N01", "N02", "N05", "Q05", "I01"}
+FOLDERS = {"L02", "L04", "L05", "L06", "L08", "N01", "N02", "N05", "N06", "Q05", "I01"}
 
 
 def codes(checked) -> set[str]:
@@ -229,6 +233,43 @@ def test_a_seed_twice_is_N02(submission, sound, tmp_path):
     only(check_submission(submission, isolated=False), "N02")
 
 
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (pa.ArrowException("Unknown error: Failed to launch worker thread: Resource ..."), "I01"),
+        (pa.ArrowMemoryError("malloc of size 64 failed"), "I01"),
+        (OSError(errno.EMFILE, "Too many open files"), "I01"),
+        (OSError(errno.EAGAIN, "Resource temporarily unavailable"), "I01"),
+        (pa.ArrowInvalid("Parquet magic bytes not found in footer"), "R01"),
+        (OSError("Couldn't deserialize thrift"), "R01"),
+    ],
+)
+def test_what_the_check_lacks_is_not_held_against_the_table(bundle, monkeypatch, error, code):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(tables.pq, "ParquetFile", fail)
+    checked = check_bundle(bundle, isolated=False)
+    assert {finding.code for finding in checked.errors} == {code}
+    assert str(error).split(":")[0] in checked.errors[0].message
+
+
+def test_a_seed_beyond_the_suite_is_N06_unless_it_is_declared(registry, tmp_path):
+    suite, runs = probe_suite(2, seeds=[0], metrics=["l2bench/libero"]), tmp_path / "runs"
+    run_suite(registry, suite, "late_bloomer", runs, seeds=[0, 66])
+    within, beyond = find_bundles(runs)
+    assert check_bundle(within, isolated=False).findings == ()
+    checked = check_bundle(beyond, isolated=False)
+    only(checked, "N06")
+    assert "seed 66 is not one of the suite" in checked.findings[0].message
+    about = {"name": "x", "submitter": "lab", "tuning": {"protocol": "none"}}
+    for number, extra in enumerate(([66], [])):
+        place = tmp_path / f"submission-{number}"
+        built = build_submission([runs], place, {**about, "extra_seeds": extra}, isolated=False)
+        assert ("N06" in codes(built.checked)) is (not extra)
+        assert built.kept is bool(extra), built.checked.errors
+
+
 def test_runs_of_two_agents_are_N05(submission, runs):
     edit_document(submission, drop_run)
     sorted((submission / "runs").iterdir())[1].unlink()
@@ -267,8 +308,6 @@ def test_somebody_elses_runs_are_Q05(submission, board):
 
 def test_the_same_agent_run_again_by_others_is_no_copy(registry, submission, board, tmp_path):
     from support import run_suite
-
-    from l2bench.check.build import build_submission
 
     run_suite(registry, tiny_suite(), "tabular", tmp_path / "again")
     about = {"name": "Again", "submitter": "others", "date": "2026-01-30"}

@@ -84,6 +84,17 @@ def test_a_matrix_that_ends_early_is_incomplete(tmp_path):
     assert GemMetrics().score(source.lifetime).get("gem.ACC").value is None
 
 
+def test_the_report_does_not_make_up_how_much_was_learned(cli, tmp_path):
+    path = tmp_path / "m.csv"
+    path.write_text("after,a,b\na,.5,.1\nb,.4,.6\n")
+    assert cli("report", path)[0] == 0
+    page = (tmp_path / "m.csv.report.html").read_text()
+    assert "x: tasks learned; y: accuracy" in page
+    assert "2 tasks learned" in page
+    assert "accuracy from 0 to 1; how much of it was learned is not known" in page
+    assert "epoch" not in page
+
+
 def test_item_counts_give_intervals_and_kemker(tmp_path):
     data = {"R": R, "b": B, "n": 100, "agent": "net", "seed": 7, "name": "digits"}
     source = read(tmp_path, data)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from l2bench import __version__
+from l2bench.check.findings import broken
 
 SUITE = """
 id: short_probe
@@ -84,6 +86,29 @@ def test_log_01_cfg_08_accept_build_withdraw_and_build_again(cli, place):
     assert (document["accepted"], document["shown"]) == (1, 1)
     assert document["suites"][0]["entries"][0]["withdrawal"]["reason"] == "a fault"
     assert not list(site.rglob("*.zip"))
+
+
+@pytest.mark.parametrize(("finding", "expected"), [("I01", 1), ("R03", 0)])
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_an_entry_that_could_not_be_checked_is_a_failure(
+    cli, tmp_path, monkeypatch, full, finding, expected, more
+):
+    from l2bench.leaderboard import reading
+
+    check = reading.check_submission
+
+    def broken_one(folder, *arguments, **options):
+        checked = check(folder, *arguments, **{**options, "isolated": False})
+        if "perfect" not in folder.name:
+            return checked
+        return replace(checked, findings=(*checked.findings, broken(finding, "", "it is said")))
+
+    monkeypatch.setattr(reading, "check_submission", broken_one)
+    code, out, err = cli("leaderboard", "build", full, "-o", tmp_path / "site", *more)
+    assert code == expected
+    assert "excluded" in out
+    assert ("team-perfect_perfect could not be checked (I01)" in err) is (expected == 1)
+    assert (tmp_path / "site" / "index.html").exists()
 
 
 @pytest.mark.parametrize(

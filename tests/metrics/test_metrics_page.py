@@ -9,7 +9,9 @@ from support import probe_suite
 
 from l2bench.bundle.lifetime import synthetic
 from l2bench.metrics import aggregates, gem, plasticity, statistics
+from l2bench.metrics.bound import BoundMetrics
 from l2bench.metrics.continual_sets import ContinualWorldMetrics, GemMetrics, KemkerMetrics
+from l2bench.metrics.meanings import MEANINGS
 from l2bench.metrics.sets import L2MetricsMetrics, L2MMetrics, LiberoMetrics
 
 PAGE = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
@@ -18,13 +20,22 @@ CODE = set(re.findall(r"`[^`\n]+`", PAGE))
 
 def test_every_metric_is_on_the_page():
     """By its id, or by that of the lifetime value or task value it belongs to."""
-    for cls in (LiberoMetrics, GemMetrics, ContinualWorldMetrics, KemkerMetrics):
+    for cls in (LiberoMetrics, GemMetrics, ContinualWorldMetrics, KemkerMetrics, BoundMetrics):
         for metric in cls.metrics:
             assert {f"`{metric.id}`", f"`{metric.id.removesuffix('_k')}`"} & CODE, metric.id
     for cls in (L2MMetrics, L2MetricsMetrics):
         for metric in cls.metrics:
             base = metric.id.split(".")[1].removesuffix("_pair").removesuffix("_k")
             assert f"`{base}`" in CODE, metric.id
+
+
+def test_every_headline_metric_has_its_sentence_and_the_page_holds_it():
+    sets = (LiberoMetrics, L2MMetrics, L2MetricsMetrics, GemMetrics, ContinualWorldMetrics)
+    headline = {m.id for cls in (*sets, KemkerMetrics) for m in cls.metrics if m.headline}
+    assert set(MEANINGS) == headline
+    for id, sentence in MEANINGS.items():
+        assert f"| `{id}` | {sentence} |" in PAGE
+        assert re.fullmatch(r"[A-Z][^|]*[a-z]\.", sentence), sentence
 
 
 def test_options_and_functions_are_on_the_page():

@@ -19,6 +19,7 @@ from l2bench.metrics.l2m_lifetime import log_of
 from l2bench.metrics.l2m_log import read_log
 from l2bench.metrics.l2m_settings import L2METRICS, TEXT
 from l2bench.metrics.sets import L2MetricsMetrics, L2MMetrics, LiberoMetrics
+from l2bench.scoring import score_lifetime
 
 untimed = settings(deadline=None, max_examples=15)
 CONTINUAL = (GemMetrics, ContinualWorldMetrics, KemkerMetrics)
@@ -172,6 +173,28 @@ def reason(scores, id, task=None, source=None):
     found = scores.get(id, task, source)
     assert found.value is None
     return found.reason
+
+
+@pytest.mark.parametrize("which", [{0, 1, 2}, {1}])
+def test_tasks_whose_episodes_have_no_score_are_not_called_unevaluated(which):
+    life = synthetic(probe_suite(3, scenario={"pretest": True}), 0)
+    rows = life.episodes.select(["score", "task_index"]).to_pylist()
+    kept = [None if row["task_index"] in which else row["score"] for row in rows]
+    at = life.episodes.column_names.index("score")
+    episodes = life.episodes.set_column(at, "score", pa.array(kept, pa.float64()))
+    life = replace(life, episodes=episodes)
+    found = score_lifetime(life, [LiberoMetrics(), L2MMetrics(), GemMetrics()])
+    texts = [m["undefined_reason"] or "" for m in found["metrics"]] + found["warnings"]
+    for index, task in enumerate(life.suite.tasks):
+        count = sum(row["task_index"] == index for row in rows)
+        why = (
+            f"task {task.id} was evaluated, but none of its {count} episodes has a score: "
+            f"no 'success' was reported"
+        )
+        assert (why in texts) == (index in which)
+        for taken in ("was not evaluated", "was never evaluated", "has no own curve"):
+            false = [text for text in texts if f"task {task.id} {taken}" in text]
+            assert index not in which or not false
 
 
 def test_reasons_name_the_missing_blocks():

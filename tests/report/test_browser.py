@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from browser import PAPER, PHONE, browser, opened
+from browser import DESKTOP, PAPER, PHONE, browser, opened
 from report.pages import KINDS, write
 
 pytestmark = pytest.mark.timeout(300)  # a browser starts slowly on a busy machine
@@ -45,6 +45,23 @@ def test_a_phone_scrolls_down_only(chrome, path):
     with opened(chrome, path, width=PHONE) as seen:
         seen.open_all()
         assert seen.wider_than_the_window() == 0
+
+
+@pytest.mark.parametrize("width", [DESKTOP, PHONE])
+def test_heads_of_the_cost_tables_break_between_words_only(chrome, usual, width):
+    with opened(chrome, usual, width=width) as seen:
+        seen.open_all()
+        lines = seen.page.evaluate(
+            """() => [...document.querySelectorAll("#cost thead th button")].flatMap(head =>
+              [...head.firstChild.data.matchAll(/\\S+/g)].map(word => {
+                const range = document.createRange();
+                range.setStart(head.firstChild, word.index);
+                range.setEnd(head.firstChild, word.index + word[0].length);
+                return [word[0], range.getClientRects().length];
+              }))"""
+        )
+    assert "experiences" in [word for word, _ in lines]
+    assert [word for word, count in lines if count > 1] == []
 
 
 def test_it_prints(chrome, usual, tmp_path):

@@ -8,6 +8,7 @@ import pytest
 
 from l2bench.bundle.lifetime import synthetic
 from l2bench.metrics import views
+from l2bench.metrics.meanings import MEANINGS
 from l2bench.report.page import render
 from l2bench.report.text import NOTHING
 
@@ -167,6 +168,42 @@ def test_few_lifetimes_show_points_and_no_interval(make):
     warnings = root.all("div", class_="warnings")[0].text
     assert "missing here: seeds 2, 3, 4" in warnings
     assert "2 lifetimes: below 3 no interval is given" in warnings
+
+
+def test_a_changed_suite_says_so_wherever_it_is_named(make):
+    suite = make.suite(2, 5).model_copy(update={"description": "The whole protocol."})
+    changed = {"division": "open", "deviations": ("scenario.episodes", "tasks.*.horizon")}
+    root = make.parse(make.page(suite, **changed))
+    for tag in ("title", "h1"):
+        assert root.all(tag)[0].text.endswith(" (changed: 2 keys)")
+    lead, about = (root.all("p", class_=name)[0].text for name in ("lead", "soft"))
+    assert "of example-suite 1.2 (changed: 2 keys) in 5 lifetimes" in lead
+    assert about == "The suite without these changes: The whole protocol."
+    page = make.page(suite)
+    assert "changed" not in make.parse(page).all("header")[0].text
+    one = make.parse(make.page(suite, **{**changed, "deviations": ("seeds",)}))
+    assert one.all("h1")[0].text.endswith(" (changed: 1 key)")
+
+
+def test_headline_metrics_have_their_meaning_beside_them(make):
+    root = make.parse(make.page(make.suite(2, 5)))
+    results = root.all("section", id="results")[0]
+    meant = results.all("dl", class_="pairs meanings")[0]
+    names = [part.text for part in meant.all("dt")]
+    sentences = [part.text for part in meant.all("dd")]
+    assert sentences[names.index("negative backward transfer (NBT)")] == MEANINGS["libero.NBT"]
+    heads = results.all("th", scope="row")
+    assert [head.get("title") for head in heads] == sentences
+    assert "What was never learned cannot be forgotten: read negative backward" in results.text
+
+
+def test_without_metrics_of_what_is_kept_nothing_is_said_of_them(make):
+    bundles = make.bundles(make.suite(2, 5))
+    summary = make.summary(bundles)
+    foreign = {**summary["metrics"][0], "id": "other.x", "name": "other"}
+    page = render(bundles, {**summary, "metrics": [foreign]})
+    assert "never learned" not in page
+    assert "What they mean" not in page
 
 
 def test_directions_are_words_and_symbols(make):

@@ -52,6 +52,13 @@ def test_plain_lines_are_ascii_and_aligned(summary):
     assert any(" -" in row for row in rows)
 
 
+def test_a_changed_suite_says_so(summary):
+    summary["suite"]["deviations"] = ["scenario.episodes", "seeds"]
+    head = "example/replay on example-suite 1.2 (changed: 2 keys), 5 lifetimes"
+    assert terminal.plain(summary).startswith(head)
+    assert head in shown(summary)
+
+
 def test_only_headline_metrics_are_shown(summary):
     assert "libero.FWT_k" not in terminal.plain(summary)
     assert len(terminal.plain(summary).splitlines()) == 2 + 5

@@ -12,7 +12,8 @@ from support import probe_suite, run_suite
 
 from l2bench.comparison import contender
 from l2bench.metrics.aggregates import RunScores
-from l2bench.outcomes import TAUS, final, profile, weighed
+from l2bench.metrics.meanings import MEANINGS
+from l2bench.outcomes import TAUS, final, profile, unlearned, weighed
 from l2bench.report.versus import render, verdict
 
 
@@ -51,8 +52,9 @@ def test_eval_12_settings_stand_above_the_scores(folders, cli, make):
     code, output, _ = cli("compare", folders / "patient", folders / "hasty")
     lines = output.splitlines()
     assert code == 0
-    assert lines[0] == "settings.n_action_steps: 1 | 8"
-    assert lines.index(lines[0]) < next(n for n, x in enumerate(lines) if "libero." in x)
+    assert lines[0] == "patient and hasty on probe 1.0"
+    assert lines[1] == "settings.n_action_steps: 1 | 8"
+    assert next(n for n, x in enumerate(lines) if "libero." in x) > 1
 
 
 def test_eval_16_the_task_and_the_condition_that_part_are_named(folders, tmp_path):
@@ -147,6 +149,59 @@ def test_the_page_is_written_once_and_the_same_each_time(folders, cli, tmp_path)
     assert (code, "exists already" in errors) == (2, True)
     code, output, _ = cli("compare", folders / "perfect", folders / "random", "--json")
     assert json.loads(output)["outcomes"]["n_runs"] == [5, 5]
+
+
+def test_a_changed_suite_says_so_on_page_and_terminal(folders, cli, make, tmp_path):
+    for name in ("perfect", "random"):
+        shutil.copytree(folders / name, tmp_path / name)
+        for path in (tmp_path / name).glob("*.l2b/manifest.json"):
+            manifest = json.loads(path.read_text())
+            manifest["suite"] |= {"division": "open", "deviations": ["scenario.episodes"]}
+            path.write_text(json.dumps(manifest))
+    root = make.parse(render(compared(tmp_path, "perfect", "random")))
+    for tag in ("title", "h1"):
+        assert root.all(tag)[0].text.endswith(" (changed: 1 key)")
+    assert "1.0 (changed: 1 key), 5 lifetimes each" in root.all("p", class_="lead")[0].text
+    assert "scenario.episodes" in root.all("dl", class_="facts")[0].text
+    _, output, _ = cli("compare", tmp_path / "perfect", tmp_path / "random")
+    first, second = output.splitlines()[:2]
+    assert first.endswith(" 1.0 (changed: 1 key)")
+    assert second == "deviates from the suite in: scenario.episodes"
+
+
+def test_who_learned_less_and_therefore_kept_more_is_named(folders, cli):
+    (warning,) = compared(folders, "forgetter", "random")["warnings"]
+    assert warning.startswith("random keeps more than forgetter by libero.NBT, ")
+    assert warning.endswith(" against 0.50. What was never learned cannot be forgotten.")
+    assert f"warning: {warning}" in cli("compare", folders / "forgetter", folders / "random")[1]
+    assert compared(folders, "perfect", "random")["warnings"] == []
+
+
+def test_to_have_learned_less_is_to_end_with_four_fifths_or_less():
+    ends = [{"agent": name, "statistics": [{"statistic": "mean", "value": value}]}
+            for name, value in (("good", 0.8), ("idle", 0.6), ("less", 0.7))]  # fmt: skip
+
+    def metric(id, name, means, higher):
+        estimates = [{"mean": mean} for mean in means]
+        return {"id": id, "name": name, "estimates": estimates, "higher_is_better": higher}
+
+    kept = [
+        metric("a.loss", "forgetting", (0.2, 0.0, 0.0), False),
+        metric("a.gain", "backward transfer", (-0.2, None, 0.0), True),
+        metric("a.rest", "accuracy", (0.2, 0.9, 0.9), True),
+    ]
+    assert unlearned(kept, ends) == [
+        "idle keeps more than good by a.loss, but ends with a mean performance of 0.60 against "
+        "0.80. What was never learned cannot be forgotten."
+    ]
+    assert unlearned(kept[2:], ends) == []
+    worse = metric("a.loss", "forgetting", (0.0, 0.2, 0.2), False)
+    assert unlearned([worse], ends) == []
+
+
+def test_metrics_have_their_meaning_below_their_name(folders, make):
+    root = make.parse(render(compared(folders, "perfect", "random")))
+    assert MEANINGS["libero.NBT"] in [part.text for part in root.all("p", class_="soft")]
 
 
 def test_verdicts_are_words():

@@ -37,7 +37,7 @@ def augment(images: Mapping[str, Tensor], settings: AugmentationSettings) -> dic
     factors = drawn.to(device).view(4, number, 1, 1, 1, 1)
     changed = {}
     for key, image in images.items():
-        moved = translate(image, moves).float() / 255
+        moved = translate(image, moves).float().div_(255)
         for step in order:
             moved = _CHANGES[step](moved, factors[step])
         changed[key] = moved
@@ -63,14 +63,14 @@ def _grey(image: Tensor) -> Tensor:
 
 def brightness(image: Tensor, factor: Tensor) -> Tensor:
     """Return brighter or darker images."""
-    return (image * factor).clamp(0, 1)
+    return (image * factor).clamp_(0, 1)
 
 
 def contrast(image: Tensor, factor: Tensor) -> Tensor:
     """Return images further from, or nearer to, the mean brightness of each frame."""
     grey = _grey(image) if image.shape[-1] == 3 else image
     mean = grey.mean(dim=(2, 3, 4), keepdim=True)
-    return (mean + (image - mean) * factor).clamp(0, 1)
+    return (image - mean).mul_(factor).add_(mean).clamp_(0, 1)
 
 
 def saturation(image: Tensor, factor: Tensor) -> Tensor:
@@ -78,7 +78,7 @@ def saturation(image: Tensor, factor: Tensor) -> Tensor:
     if image.shape[-1] != 3:
         return image
     grey = _grey(image)
-    return (grey + (image - grey) * factor).clamp(0, 1)
+    return (image - grey).mul_(factor).add_(grey).clamp_(0, 1)
 
 
 def hue(image: Tensor, turn: Tensor) -> Tensor:
@@ -97,8 +97,9 @@ def hue(image: Tensor, turn: Tensor) -> Tensor:
     turned = angle + 6 * turn.squeeze(-1)
     channels = []
     for offset in (5, 3, 1):  # the piecewise linear form of HSV to RGB
-        along = (turned + offset) % 6
-        channels.append(high - spread * torch.minimum(along, 4 - along).clamp(0, 1))
+        along = (turned + offset).remainder_(6)
+        share = torch.minimum(along, 4 - along).clamp_(0, 1)
+        channels.append(high - share.mul_(spread))
     return torch.stack(channels, dim=-1)
 
 

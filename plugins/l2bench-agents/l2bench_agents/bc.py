@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -42,8 +42,10 @@ class BehaviourCloning(Agent):
     """
 
     sources: ClassVar[frozenset[Source]] = frozenset({"demonstrations"})
+    devices: ClassVar[frozenset[str]] = frozenset({"cpu", "cuda"})
     Settings: ClassVar[type[AgentSettings]] = CloningSettings
     version: ClassVar[str] = "2"
+    multitask: ClassVar[Mapping[str, Any] | None] = {"algorithm": "multitask"}
 
     def __init__(self, settings: AgentSettings, life: Life) -> None:
         super().__init__(settings, life)

@@ -54,7 +54,10 @@ def demonstrations(
     problem = problem or layout.manifest_problem(path, sha256)
     if problem:
         raise Unsupported(problem)
-    words = json.dumps([FORMAT, sha256, asdict(request)], sort_keys=True)
+    asked = asdict(request)
+    if request.longest is None:  # it came later: arrays made before keep their name
+        del asked["longest"]
+    words = json.dumps([FORMAT, sha256, asked], sort_keys=True)
     place = folder / hashlib.sha256(words.encode()).hexdigest()[:32]
     found = _load(place)
     if found is None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
+from l2bench.cli.main import print_json
+from l2bench.cli.options import as_json
 from l2bench.errors import UsageError
 from l2bench_libero import tasks
 
@@ -29,12 +32,14 @@ def libero() -> None:
 )
 @click.option("--revision", default="main", show_default=True, help="Of the repository.")
 @click.option("--repository", default=None, help="Another dataset repository of the same layout.")
+@as_json
 def fetch(
     suites: tuple[str, ...],
     everything: bool,
     output: Path,
     revision: str,
     repository: str | None,
+    as_json: bool,
 ) -> None:
     """Get the official demonstrations of SUITE, such as libero_goal, and verify them.
 
@@ -51,7 +56,10 @@ def fetch(
         raise UsageError(f"name one or more suites, or give --all; there are {known}")
     chosen = tasks.SUITES if everything else suites
     moved = _show if sys.stderr.isatty() else unseen
-    bring(chosen, output / FOLDER, Hub(repository or REPOSITORY, revision), click.echo, moved)
+    say = (lambda text: click.echo(text, err=True)) if as_json else click.echo
+    found = bring(chosen, output / FOLDER, Hub(repository or REPOSITORY, revision), say, moved)
+    if as_json:
+        print_json(found)
 
 
 def _show(done: int, total: int) -> None:
@@ -60,20 +68,28 @@ def _show(done: int, total: int) -> None:
 
 @libero.command()
 @click.option("--device", default="auto", show_default=True, help="As in execution.device.")
-def devices(device: str) -> None:
+@as_json
+def devices(device: str, as_json: bool) -> None:
     """Show EGL's and CUDA's numbers of each device, and which one would render images."""
     from l2bench_libero import devices as found
 
-    for each in found.query():
-        click.echo(str(each))
+    if not as_json:
+        for each in found.query():
+            click.echo(str(each))
     found.wish(found.Wish(device))
-    click.echo(f"with execution.device={device}, images are rendered on {found.assigned()[0]}")
+    chosen = found.assigned()[0]
+    if as_json:
+        known = [asdict(each) for each in found.query()]
+        print_json({"devices": known, "execution_device": device, "renders": asdict(chosen)})
+    else:
+        click.echo(f"with execution.device={device}, images are rendered on {chosen}")
 
 
 @libero.command()
 @click.argument("suite")
 @click.argument("index", type=int)
-def order(suite: str, index: int) -> None:
+@as_json
+def order(suite: str, index: int, as_json: bool) -> None:
     """Print the override that gives SUITE one of the 21 published task orders, by its number.
 
     It is meant for a run: l2bench run libero_goal "$(l2bench libero order libero_goal 7)"
@@ -91,4 +107,9 @@ def order(suite: str, index: int) -> None:
     missing = [str(i) for i in wanted if i not in ids]
     if missing:
         raise UsageError(f"suite '{suite}' lacks the LIBERO tasks {', '.join(missing)}")
-    click.echo(f"scenario.order=[{','.join(ids[i] for i in wanted)}]")
+    named = [ids[i] for i in wanted]
+    override = f"scenario.order=[{','.join(named)}]"
+    if as_json:
+        print_json({"suite": suite, "index": index, "order": named, "override": override})
+    else:
+        click.echo(override)

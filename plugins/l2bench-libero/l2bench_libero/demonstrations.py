@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +28,10 @@ HORIZON = 200
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that decides what the demonstrations of a task are."""
+    """Everything that decides what the demonstrations of a task are.
+
+    Of each, the first ``longest`` steps are recorded (None: all).
+    """
 
     suite: str
     task: str
@@ -37,6 +41,7 @@ class Recipe:
     image_size: int = 128
     expert: str = "memoryless"
     noise: float = NOISE
+    longest: int | None = None
 
     def key(self) -> dict[str, Any]:
         """Return the recipe with the versions it depends on, as plain data."""
@@ -51,6 +56,7 @@ class Recipe:
             "expert_version": VERSION,
             "noise": self.noise,
             "mujoco": installation.check_mujoco(),
+            **({"longest": self.longest} if self.longest else {}),
         }
 
     def file(self, folder: Path) -> Path:
@@ -63,6 +69,7 @@ class Recipe:
             f"{self.expert}{VERSION}",
             f"noise{self.noise:g}",
             f"mujoco{key['mujoco']}",
+            *([f"first{self.longest}"] if self.longest else []),
             seen,
         )
         return folder / self.suite / f"{self.task}_demo.{'-'.join(parts)}.hdf5"
@@ -128,7 +135,8 @@ def _fill(
         if writer.count == recipe.count:
             return
         words = [recipe.seed, *recipe.suite.encode(), env.task.index, attempt]
-        episode = demonstrate(env, expert, np.random.SeedSequence(words), recipe.noise)
+        seed = np.random.SeedSequence(words)
+        episode = demonstrate(env, expert, seed, recipe.noise, recipe.longest)
         if episode.success:
             writer.add(episode.arrays, episode.observations, episode.init_state)
             progress(writer.count, recipe.count, env.task.id)
@@ -139,28 +147,38 @@ def _fill(
 
 
 def demonstrate(
-    env: LiberoEnv, expert: Expert, seed: np.random.SeedSequence, noise: float = NOISE
+    env: LiberoEnv,
+    expert: Expert,
+    seed: np.random.SeedSequence,
+    noise: float = NOISE,
+    longest: int | None = None,
 ) -> Episode:
-    """Run the expert for one episode from a fresh placement and record it."""
+    """Run the expert for one episode from a fresh placement and record its first steps, or all.
+
+    The episode goes on to its end, which says whether it succeeds; what is not recorded is not
+    rendered.
+    """
     generator = np.random.Generator(np.random.PCG64(seed))
     env.reset(seed=int(generator.integers(2**63)))
     expert.restart()
     disturbance = np.zeros(3)
     rows: list[dict[str, NDArray[Any]]] = []
     success = over = False
-    start = env.state()
+    start, wanted = env.state(), longest or math.inf
     while not over:
         decision = expert.act(env.snapshot)
-        row = _row(env)
+        row = _row(env) if env.steps < wanted else None
         fresh = generator.standard_normal(3)
         disturbance = NOISE_MEMORY * disturbance + noise * np.sqrt(1.0 - NOISE_MEMORY**2) * fresh
         executed = np.array(decision.action)
         if decision.free:
             executed[:3] = np.clip(executed[:3] + disturbance, -1.0, 1.0)
-        _, _, success, late, _ = env.step(executed)
+        seen = env.steps + 1 < wanted
+        _, success, late, _ = env.step(executed)[1:] if seen else env.step_blind(executed)
         over = success or late
-        rows.append(row | {"actions": decision.action, "executed_actions": executed})
-    return _episode(rows, start, success)
+        if row is not None:
+            rows.append(row | {"actions": decision.action, "executed_actions": executed})
+    return _episode(rows, start, success, whole=len(rows) == env.steps)
 
 
 def _row(env: LiberoEnv) -> dict[str, NDArray[Any]]:
@@ -180,11 +198,11 @@ def _row(env: LiberoEnv) -> dict[str, NDArray[Any]]:
 
 
 def _episode(
-    rows: list[dict[str, NDArray[Any]]], start: NDArray[np.float64], success: bool
+    rows: list[dict[str, NDArray[Any]]], start: NDArray[np.float64], success: bool, whole: bool
 ) -> Episode:
     stacked = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
     last = np.zeros(len(rows), dtype=np.uint8)
-    last[-1] = success
+    last[-1] = success and whole
     arrays = {name: a for name, a in stacked.items() if not name.startswith("obs/")}
     seen = {name[4:]: a for name, a in stacked.items() if name.startswith("obs/")}
     return Episode(arrays | {"rewards": last, "dones": last}, seen, start, success)

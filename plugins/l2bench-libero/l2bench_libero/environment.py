@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -115,6 +116,7 @@ class LiberoSuite(Environment):
             stored=settings.stored_orientation,
             proprio=protocol.proprio,
             image_size=protocol.image_size,
+            longest=settings.longest,
         )
         return cache.demonstrations(path, request, folder / "cache", found.initial_states())
 
@@ -176,7 +178,7 @@ class LiberoSuite(Environment):
         if each is None:
             return None
         shifted = settings.pairing == "shifted" or (official and settings.pairing is None)
-        return round(settings.count * (each - shifted))
+        return round(settings.count * min(each - shifted, settings.longest or math.inf))
 
     def forks(self, task: Task) -> bool:
         """Return whether nothing is rendered: OpenGL does not survive a fork."""
@@ -232,6 +234,7 @@ class LiberoSuite(Environment):
             image_size=settings.resolved(task.suite).image_size,
             expert=settings.expert,
             noise=settings.noise,
+            longest=settings.longest,
         )
 
 

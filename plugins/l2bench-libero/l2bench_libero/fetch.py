@@ -7,6 +7,7 @@ import shutil
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from l2bench.bundle.hashing import file_hash
 from l2bench.errors import Unsupported
@@ -23,8 +24,12 @@ def unseen(done: int, total: int) -> None:
     """Show nothing."""
 
 
-def fetch(suites: tuple[str, ...], folder: Path, hub: Hub, say: Say, moved: Moved = unseen) -> None:
+def fetch(
+    suites: tuple[str, ...], folder: Path, hub: Hub, say: Say, moved: Moved = unseen
+) -> dict[str, Any]:
     """Bring the demonstrations of suites to ``<folder>/<suite>``; what is there intact stays.
+
+    Returns what was asked for and what was brought, as plain data; sizes are in bytes.
 
     Raises:
         UsageError: there is no such suite.
@@ -35,13 +40,23 @@ def fetch(suites: tuple[str, ...], folder: Path, hub: Hub, say: Say, moved: Move
     pinned = hub.pinned()
     wanted = {suite: _entries(pinned, suite) for suite in names}
     try:
-        _bring(pinned, wanted, folder, say, moved)
+        missing = _bring(pinned, wanted, folder, say, moved)
     except OSError as error:
         where = error.filename or folder
         raise Unsupported(f"{where} cannot be written: {error.strerror or error}") from error
+    return {
+        "folder": str(folder),
+        "repository": pinned.repository,
+        "revision": pinned.revision,
+        "suites": {suite: [entry.name for entry in entries] for suite, entries in wanted.items()},
+        "fetched": {entry.path: entry.size for entry in missing},
+    }
 
 
-def _bring(hub: Hub, wanted: dict[str, list[Entry]], folder: Path, say: Say, moved: Moved) -> None:
+def _bring(
+    hub: Hub, wanted: dict[str, list[Entry]], folder: Path, say: Say, moved: Moved
+) -> list[Entry]:
+    """Fetch what is missing and return that."""
     missing = [e for suite, es in wanted.items() for e in es if not _there(folder / suite, e)]
     _check_room(folder, missing)
     for suite, entries in wanted.items():
@@ -51,6 +66,7 @@ def _bring(hub: Hub, wanted: dict[str, list[Entry]], folder: Path, say: Say, mov
     for number, entry in enumerate(missing, 1):
         hub.download(entry, folder / entry.path, moved)
         say(f"{number}/{len(missing)} {entry.path}: {entry.size / 1e6:.1f} MB, verified")
+    return missing
 
 
 def _entries(hub: Hub, suite: str) -> list[Entry]:

@@ -26,7 +26,9 @@ from l2bench_libero.observation import CAMERAS, PROPRIOS, combined, proprio, tur
 
 __all__ = ["Request", "Writer", "digest", "problems", "read"]
 
-PAIRINGS = ("shifted", "as_stored")
+#: How many actions at a demonstration's beginning are dropped, by pairing.
+LOST: Mapping[str, int] = {"shifted": 1, "as_stored": 0}
+PAIRINGS = tuple(LOST)
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class Request:
     before it, ``obs[t-1]``, and drops the first action; ``as_stored`` takes ``obs[t]``, which in
     the official files comes *after* the action and is what LIBERO itself trains on. None takes
     what is physically right: ``shifted``, or ``as_stored`` for files recorded before the action.
+    ``longest`` keeps the first so many pairs of each demonstration.
     ``stored`` is the orientation of the images in the file, ``orientation`` the one wanted;
     ``image_size`` is checked if it is given.
     """
@@ -48,6 +51,7 @@ class Request:
     stored: str = "none"
     proprio: str = "full"
     image_size: int | None = None
+    longest: int | None = None
 
 
 class Trajectory(NamedTuple):
@@ -91,11 +95,13 @@ def contents(path: Path, request: Request) -> Contents:
         if request.count is not None and not 1 <= request.count <= len(names):
             raise UsageError(f"{path} holds {len(names)} demonstrations, asked for {request.count}")
         names = names[: request.count]
-        lost = 1 if pairing == "shifted" else 0
-        lengths = tuple(len(data[name]["actions"]) - lost for name in names)
+        lengths = tuple(len(data[name]["actions"]) - LOST[pairing] for name in names)
+        lengths = tuple(min(length, request.longest or length) for length in lengths)
         arrays = _arrays(path, [data[name]["obs"] for name in names], request)
         origin: dict[str, Any] = json.loads(data.attrs.get(ORIGIN, "{}"))
     origin |= {"file": path.name, "pairing": pairing, "count": len(names)}
+    if request.longest:
+        origin["longest"] = request.longest
     if request.observation != "state":
         origin |= {"orientation": request.orientation, "stored_orientation": request.stored}
     return Contents(origin, lengths, tuple(names), arrays)
@@ -129,9 +135,9 @@ def trajectories(path: Path, request: Request, found: Contents) -> Iterator[Traj
     """Yield the demonstrations one by one, in the order of their numbers."""
     change = combined(request.stored, request.orientation)
     with opened(path) as file:
-        for name in found.names:
+        for name, length in zip(found.names, found.lengths, strict=True):
             demo = file["data"][name]
-            observations, actions = _pairs(demo, request, found.origin["pairing"])
+            observations, actions = _pairs(demo, request, LOST[found.origin["pairing"]], length)
             for key in CAMERAS:
                 if key in observations and change != "none":
                     observations[key] = turn(observations[key], change)
@@ -174,19 +180,16 @@ def _pairing(path: Path, asked: str | None, before: bool) -> str:
 
 
 def _pairs(
-    demo: Any, request: Request, pairing: str
+    demo: Any, request: Request, lost: int, length: int
 ) -> tuple[dict[str, NDArray[Any]], NDArray[np.float32]]:
-    """Return observations by key and actions of one demonstration, T or T - 1 pairs."""
-    seen, acted = (
-        (slice(None), slice(None)) if pairing == "as_stored" else (slice(-1), slice(1, None))
-    )
-    stored = {key: demo["obs"][key][seen] for key in keys(request.observation)}
+    """Return observations by key and actions of one demonstration, its first ``length`` pairs."""
+    stored = {key: demo["obs"][key][:length] for key in keys(request.observation)}
     result = {key: stored[key] for key in ("state", *CAMERAS) if key in stored}
     if "state" in result:
         result["state"] = result["state"].astype(np.float32)
     if request.observation != "state":
         result["proprio"] = proprio(stored, request.proprio)
-    return result, demo["actions"][acted].astype(np.float32)
+    return result, demo["actions"][lost : lost + length].astype(np.float32)
 
 
 class Writer:

@@ -57,6 +57,7 @@ class Settings:
     the horizon where they are not set. ``demonstrations``: ``scripted`` (made by the expert) or
     ``official`` (downloaded files); ``count``, ``demonstration_seed``, ``noise`` and ``expert``
     shape the scripted ones, ``count``, ``pairing`` and ``stored_orientation`` the official ones.
+    ``longest`` keeps the first so many pairs of each demonstration (None: all).
     ``canaries: off`` runs on a simulator whose physics differ from the recorded ones.
     """
 
@@ -74,6 +75,7 @@ class Settings:
     expert: str = "memoryless"
     pairing: str | None = None
     stored_orientation: str = "none"
+    longest: int | None = None
     canaries: str = "check"
 
     @classmethod
@@ -118,7 +120,7 @@ class Settings:
                 )
         for name, least in (("count", 1), ("demonstration_seed", 0)):
             _check_whole(task, name, getattr(self, name), least)
-        for name, least in (("image_size", 1), ("settle_steps", 0)):
+        for name, least in (("image_size", 1), ("settle_steps", 0), ("longest", 1)):
             if getattr(self, name) is not None:
                 _check_whole(task, name, getattr(self, name), least)
         if not (isinstance(self.noise, int | float) and self.noise >= 0):

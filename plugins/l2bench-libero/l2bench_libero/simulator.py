@@ -15,7 +15,7 @@ from l2bench.seeding import isolated
 from l2bench_libero import construction
 from l2bench_libero import observation as obs
 from l2bench_libero.rendering import Renderer
-from l2bench_libero.stepping import LeanStep, Step
+from l2bench_libero.stepping import LeanStep, Observe, Step
 from l2bench_libero.tasks import Task, find
 
 Array = NDArray[np.float64]
@@ -146,12 +146,16 @@ class LiberoEnv(gymnasium.Env[Observation, NDArray[Any]]):
 
     def step(self, action: NDArray[Any]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Apply one action and observe."""
-        ending = self._advance(action, observe=True)
+        ending = self._advance(action, self._take)
         return self._observation(), *ending
 
     def step_quiet(self, action: NDArray[Any]) -> tuple[float, bool, bool, dict[str, Any]]:
         """Apply one action without an observation: all of an action chunk but its last."""
-        return self._advance(action, observe=False)
+        return self._advance(action, None)
+
+    def step_blind(self, action: NDArray[Any]) -> tuple[float, bool, bool, dict[str, Any]]:
+        """Apply one action and renew the snapshot, without images: for experts, unobserved."""
+        return self._advance(action, self._look)
 
     def render(self) -> NDArray[np.uint8]:
         """Return the scene from the front, upright, (image_size, image_size, 3).
@@ -288,14 +292,14 @@ class LiberoEnv(gymnasium.Env[Observation, NDArray[Any]]):
         return state
 
     def _advance(
-        self, action: NDArray[Any], *, observe: bool
+        self, action: NDArray[Any], observe: Observe
     ) -> tuple[float, bool, bool, dict[str, Any]]:
         command = np.asarray(action, dtype=np.float64)
         if command.shape != (7,) or not np.isfinite(command).all():
             raise UsageError(f"a LIBERO action is 7 finite numbers, not {action!r}")
         if self._inner is None or self._snapshot is None:
             raise UsageError("reset the environment before stepping it")
-        self._stepper.advance(command, self._take if observe else None)
+        self._stepper.advance(command, observe)
         success = self._finish_step()
         self.steps += 1
         late = self.horizon is not None and self.steps >= self.horizon
@@ -306,8 +310,11 @@ class LiberoEnv(gymnasium.Env[Observation, NDArray[Any]]):
         self._inner._post_process()
         return success
 
-    def _take(self) -> None:
+    def _look(self) -> None:
         self._snapshot = self._world()
+
+    def _take(self) -> None:
+        self._look()
         if self.observation != "state":
             self._images = {key: self._camera(name) for key, name in obs.CAMERAS.items()}
 

@@ -27,6 +27,7 @@ def places(folder):
         PIXELS,
         Request(pairing="as_stored", count=1),
         Request(orientation="rot180", proprio="hand"),
+        Request(longest=2),
     ],
 )
 def test_what_is_mapped_is_what_is_read(official, tmp_path, request_):
@@ -37,6 +38,7 @@ def test_what_is_mapped_is_what_is_read(official, tmp_path, request_):
         count=request_.count,
         orientation=request_.orientation,
         proprio=request_.proprio,
+        longest=request_.longest,
     )
     assert mapped.observations.keys() == read.observations.keys()
     for key, values in read.observations.items():
@@ -65,9 +67,12 @@ def test_the_file_is_read_once_and_again_when_it_changes(official, tmp_path, mon
 
 
 def test_requests_do_not_share_arrays(official, tmp_path):
-    for request in (PIXELS, Request(pairing="as_stored"), Request(orientation="flipud")):
+    requests = (
+        PIXELS, Request(pairing="as_stored"), Request(orientation="flipud"), Request(longest=2),
+    )  # fmt: skip
+    for request in requests:
         cache.demonstrations(official, request, tmp_path / "cache")
-    assert len(places(tmp_path / "cache")) == 3
+    assert len(places(tmp_path / "cache")) == 4
 
 
 @pytest.mark.parametrize("harm", ["cut", "gone", "other"])

@@ -1,5 +1,7 @@
 """Demonstrations made by the expert: recorded right, kept, remade when damaged."""
 
+from dataclasses import replace
+
 import h5py
 import numpy as np
 import pytest
@@ -73,6 +75,22 @@ def test_the_same_recipe_gives_the_same_file(made, tmp_path):
     assert hdf5.digest(again) == hdf5.digest(made)
 
 
+def test_a_short_recipe_gives_the_beginnings_of_the_same_episodes(made, tmp_path):
+    short = collect(replace(RECIPE, longest=5), tmp_path)
+    assert short.name != made.name
+    with h5py.File(made) as whole, h5py.File(short) as cut:
+        assert list(cut["data"]) == list(whole["data"])
+        for name, demo in cut["data"].items():
+            assert demo.attrs["num_samples"] == 5
+            assert not demo["dones"][()].any()
+            for key in ("states", "actions", "executed_actions", "obs/state"):
+                assert np.array_equal(demo[key][()], whole[f"data/{name}/{key}"][:5])
+    beyond = collect(replace(RECIPE, longest=1000), tmp_path)
+    with h5py.File(made) as whole, h5py.File(beyond) as cut:
+        for name, demo in cut["data"].items():
+            assert np.array_equal(demo["dones"][()], whole[f"data/{name}/dones"][()])
+
+
 def test_what_is_there_is_not_made_again(made, monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("built a simulator")
@@ -108,6 +126,26 @@ def test_images_are_recorded_beside_the_state(simulators, tmp_path):
     assert data.observations["agentview_rgb"].shape == (2, 64, 64, 3)
     assert data.observations["eye_in_hand_rgb"].std() > 10
     assert data.observations["proprio"].shape == (2, 15)
+
+
+def test_steps_that_are_not_recorded_are_not_rendered(simulators, monkeypatch):
+    env = simulators("libero_object", 0, "both")
+    expert, seed = make_expert(env), np.random.SeedSequence(0)
+    rendered = []
+    camera = env._camera
+
+    def counting(name):
+        rendered.append(name)
+        return camera(name)
+
+    monkeypatch.setattr(env, "_camera", counting)
+    monkeypatch.setattr(env, "horizon", 4)
+    cut = demonstrations.demonstrate(env, expert, seed, longest=2)
+    assert (env.steps, len(rendered)) == (4, 4)  # two cameras, before each of the two steps
+    monkeypatch.setattr(env, "horizon", 2)
+    whole = demonstrations.demonstrate(env, expert, seed)
+    for key, values in whole.observations.items():
+        assert np.array_equal(cut.observations[key], values)
 
 
 def test_the_environment_keeps_the_contract():

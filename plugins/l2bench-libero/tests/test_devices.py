@@ -1,5 +1,6 @@
 """Which EGL device renders beside which CUDA device; the devices of other machines are made up."""
 
+import json
 import os
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import types
 
 import pytest
 
+from l2bench.builtin.baselines import Random
 from l2bench.cast import AgentSpec, Cast, Execution
 from l2bench.errors import Unsupported, UsageError
 from l2bench.plugins import Registry
@@ -24,6 +26,7 @@ CPU = (Device(0, None),)
 def machine(monkeypatch):
     """Return a function that makes up EGL's devices and CUDA_VISIBLE_DEVICES."""
     monkeypatch.setattr(devices, "_here", devices._Here())
+    monkeypatch.setattr(Random, "devices", {"cpu", "cuda"})  # it stands for one that uses GPUs
     monkeypatch.setattr(devices, "_numbers", lambda: {"GPU-aaa1": 0, "GPU-bbb2": 3})
     monkeypatch.delenv("MUJOCO_GL", raising=False)
     monkeypatch.setenv(devices.VARIABLE, "")  # so that what take() sets is undone
@@ -263,6 +266,11 @@ def test_the_command_shows_both_numbers(machine):
         "EGL 1 = no CUDA",
         "with execution.device=cuda:0, images are rendered on EGL 0 = CUDA 3",
     ]
+    done = CliRunner().invoke(libero, ["devices", "--device", "cuda:0", "--json"])
+    first, second = {"egl": 0, "cuda": 3}, {"egl": 1, "cuda": None}
+    assert json.loads(done.output) == {
+        "devices": [first, second], "execution_device": "cuda:0", "renders": first,
+    }  # fmt: skip
 
 
 @pytest.mark.sim
@@ -292,6 +300,8 @@ def test_robosuite_does_not_take_egls_number_for_one_of_cuda():
         ("libero_goal", {"demonstrations": "official"}, None),
         ("libero_object", {"count": 30}, 3000),
         ("libero_object", {"count": 30, "pairing": "shifted"}, 2970),
+        ("libero_object", {"count": 3, "longest": 16}, 48),
+        ("libero_object", {"count": 3, "longest": 1000}, 300),
         ("libero_90", {}, None),
     ],
 )

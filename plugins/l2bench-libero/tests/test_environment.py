@@ -54,6 +54,7 @@ def test_spaces_follow_the_observation():
         ({"count": 0}, "count must be a whole number from 1 up, not 0"),
         ({"settle_steps": -1}, "settle_steps must be a whole number from 0 up, not -1"),
         ({"image_size": 12.5}, "image_size must be a whole number from 1 up, not 12.5"),
+        ({"longest": 0}, "longest must be a whole number from 1 up, not 0"),
         ({"noise": -0.1}, "noise must be a number from 0 up, not -0.1"),
         ({"demonstration_seed": True}, "demonstration_seed must be a whole number"),
         ({"protocol": "openvl"}, "'openvl' is none of libero, openvla, lerobot (did you mean"),

@@ -306,6 +306,14 @@ def test_the_command_by_name(hub, tmp_path, capsys):
     assert invoke(["libero", "fetch", SUITE, "-o", str(tmp_path)]) == 0
     assert present(tmp_path / "libero") == sorted(NAMES)
     assert "verified" in capsys.readouterr().out
+    (tmp_path / "libero" / SUITE / NAMES[0]).unlink()
+    assert invoke(["libero", "fetch", SUITE, "-o", str(tmp_path), "--json"]) == 0
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    assert list(found["fetched"]) == [f"{SUITE}/{NAMES[0]}"]
+    assert sorted(found["suites"][SUITE]) == sorted(NAMES)
+    assert found["folder"] == str(tmp_path / "libero")
+    assert "verified" in err
     assert invoke(["libero", "fetch", "libero_gaol"]) == 2
     assert "did you mean 'libero_goal'" in capsys.readouterr().err
     assert invoke(["libero", "fetch"]) == 2

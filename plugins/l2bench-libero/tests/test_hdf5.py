@@ -28,6 +28,20 @@ def test_as_stored_keeps_the_pairs_that_libero_trains_on(official):
     assert np.allclose(data.actions[:5, 0] * 10, [0, 1, 2, 3, 4])
 
 
+@pytest.mark.parametrize("pairing", ["shifted", "as_stored"])
+def test_of_each_demonstration_the_first_pairs_are_kept(official, pairing):
+    whole = hdf5.read(official, pairing=pairing)
+    cut = hdf5.read(official, pairing=pairing, longest=4)
+    assert np.diff(whole.starts).tolist() == ([4, 3] if pairing == "shifted" else [5, 4])
+    assert np.diff(cut.starts).tolist() == ([4, 3] if pairing == "shifted" else [4, 4])
+    kept = np.concatenate([np.arange(a, a + n) for a, n in zip(whole.starts, np.diff(cut.starts),
+                                                               strict=False)])  # fmt: skip
+    assert np.array_equal(cut.actions, whole.actions[kept])
+    for key, values in whole.observations.items():
+        assert np.array_equal(cut.observations[key], values[kept])
+    assert cut.origin == whole.origin | {"longest": 4}
+
+
 def test_types_and_shapes(official):
     data = hdf5.read(official)
     assert data.observations["proprio"].shape == (7, 15)

@@ -108,6 +108,10 @@ def test_a_published_order_is_printed_as_an_override(registry, capsys):
     suite = compose(registry, "libero_goal", [override]).suite
     places = [suite.index(id) for id in suite.scenario.order]
     assert tuple(places) == tasks.task_order("libero_goal", 3) == (7, 4, 3, 0, 8, 1, 2, 5, 9, 6)
+    assert invoke(["libero", "order", "libero_goal", "3", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["override"] == override
+    assert tuple(found["order"]) == suite.scenario.order
     assert invoke(["libero", "order", "libero_goal", "21"]) == 2
     assert "orders 0 to 20, not 21" in capsys.readouterr().err
     assert invoke(["libero", "order", "quickstart", "0"]) == 2

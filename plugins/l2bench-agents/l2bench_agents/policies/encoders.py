@@ -54,8 +54,8 @@ class ResidualBlock(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """Return features of ``outputs`` channels."""
-        inside = self.second(functional.relu(self.first(features)))
-        return functional.relu(inside + self.around(features))
+        inside = self.second(_positive(self.first(features)))
+        return _positive(inside.add_(self.around(features)))
 
 
 class ResNetEncoder(nn.Module):
@@ -78,12 +78,12 @@ class ResNetEncoder(nn.Module):
 
     def forward(self, image: Tensor, task: Tensor) -> Tensor:
         """Return features (N, width) of images and tasks (N, E)."""
-        features = functional.max_pool2d(functional.relu(self.stem(image)), 3, 2, 1)
+        features = functional.max_pool2d(_positive(self.stem(image)), 3, 2, 1)
         for at, block in enumerate(self.blocks):
             features = block(features)
             if self.modulations:
                 shift, scale = self.modulations[at](task)[:, :, None, None].chunk(2, dim=1)
-                features = (1 + scale) * features + shift
+                features = ((1 + scale) * features).add_(shift)
         return self.projection(positions(self.keypoints(features)))  # type: ignore[no-any-return]
 
 
@@ -98,8 +98,13 @@ class PatchEncoder(nn.Module):
 
     def forward(self, image: Tensor) -> Tensor:
         """Return the tokens, row by row."""
-        tokens = self.norm(self.patches(functional.relu(self.stem(image))))
+        tokens = self.norm(self.patches(_positive(self.stem(image))))
         return tokens.flatten(2).transpose(1, 2)  # type: ignore[no-any-return]
+
+
+def _positive(normalised: Tensor) -> Tensor:
+    """Return features with 0 for what is negative, in place: no gradient needs what was there."""
+    return functional.relu(normalised, inplace=True)
 
 
 def _normalised(inputs: int, outputs: int, kernel: int, stride: int) -> nn.Sequential:

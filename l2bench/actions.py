@@ -1,0 +1,71 @@
+"""Does an action belong to its task? Asked before the environment sees it, at next to no cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from l2bench.errors import ActionRefused
+
+#: Raises if an action is not in the space.
+Check = Callable[[Any], None]
+
+
+def allowed(space: Any) -> range:
+    """Return the actions of a discrete space; for any other, none.
+
+    An ``int`` among them needs no `checker`: this is the fastest test there is.
+    """
+    if hasattr(space, "start") and hasattr(space, "n"):
+        return range(int(space.start), int(space.start + space.n))
+    return range(0)
+
+
+def checker(space: Any, who: str) -> Check:
+    """Return what refuses an action that is not in the space, ``who`` being whoever gave it.
+
+    A discrete action has to be one of those that there are; numbers have to be of the space's
+    shape, and finite. Bounds are not checked, since many environments clip; nor are other spaces.
+    """
+    known = allowed(space)
+    if known:
+
+        def check(action: Any) -> None:
+            try:
+                fits = bool(action in known)  # whatever equals one of them will do
+            except (TypeError, ValueError):
+                fits = False
+            if not fits:
+                raise ActionRefused(f"{who} {_told(action)}, which is not in {space}")
+
+        return check
+    if hasattr(space, "low") and hasattr(space, "high"):
+        shape = space.shape
+        short = len(shape) == 1 and shape[0] <= 32
+
+        def check(action: Any) -> None:
+            simple = short and action.__class__ is np.ndarray and action.shape == shape
+            if not (simple and all(map(math.isfinite, action.tolist()))):  # faster than numpy
+                _check_numbers(action, space, who)
+
+        return check
+    return lambda action: None
+
+
+def _check_numbers(action: Any, space: Any, who: str) -> None:
+    try:
+        numbers = np.asarray(action, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ActionRefused(f"{who} {_told(action)}, which is not in {space}") from None
+    if numbers.shape != space.shape:
+        raise ActionRefused(f"{who} an action of shape {numbers.shape}, which is not in {space}")
+    if not np.isfinite(numbers).all():
+        raise ActionRefused(f"{who} {_told(action)}, which is not finite")
+
+
+def _told(action: Any) -> str:
+    text = repr(action.tolist() if isinstance(action, np.ndarray | np.generic) else action)
+    return " ".join(text.split())[:80]
