@@ -16,8 +16,7 @@ ORDER = (
     "interaction", "batches", "agent", "hookspecs", "plugins", "bundle", "metrics", "scoring",
     "conditions", "comparison", "outcomes", "difference", "experts", "interop", "check", "cast",
     "probing", "evaluation", "bookkeeping", "runner", "records", "lifetimes", "verification",
-    "calibration",
-    "report", "leaderboard", "testing", "builtin", "cli", "__main__",
+    "calibration", "report", "leaderboard", "testing", "builtin", "cli", "__main__",
 )  # fmt: skip
 PURE = ("bundle", "metrics", "scoring", "interop", "check", "report", "leaderboard")
 FORBIDDEN = {"gymnasium", "hydra", "torch", "omegaconf", "mujoco"}
