@@ -103,22 +103,7 @@ class Run:
         complete = {seed for seed, at in existing.items() if _complete(at)}
         wanted = () if complete.issuperset(seeds) else self._companions(with_experts=not experts)
         total = len(seeds) * (1 + len(wanted))
-        ready: dict[int, dict[int, Path]] = {}
-        found = [path for place in experts for path in find_bundles(place)]
-        given: list[_Reference] = [
-            ("expert", read_bundle(path).suite.tasks[0].id, path) for path in found
-        ]
-
-        def beside(seed: int, writer: BundleWriter) -> list[_Reference]:
-            for at, each in enumerate(wanted):
-                if at not in ready:
-                    shown = _from(progress, at * len(seeds), total)
-                    ready[at], reused = self._companion_run(each, shown)
-                    of = {} if each.task is None else {"task": each.task}
-                    writer.event(each.role, **of, reused=reused)
-            own = [(each.role, each.task, ready[at][seed]) for at, each in enumerate(wanted)]
-            return [*given, *own]
-
+        beside = _Beside(self, wanted, _given(experts), progress)
         failures: dict[int, RunFailed] = {}
         for done, seed in enumerate(seeds):
             if seed in complete:
@@ -127,7 +112,7 @@ class Run:
             self.cast.progress = _of_data(report)
             writer = self._writer(folder, seed, existing.get(seed))
             try:
-                self._live(writer, seed, report, beside)
+                self._live(writer, seed, report, beside.of)
             except RunFailed as error:
                 failures[seed] = error
         _refuse_failures(failures, len(seeds))
@@ -265,6 +250,35 @@ class Run:
         return BundleWriter.create(
             folder / f"{name}{SUFFIX}", manifest, self.cast.suite, self.agent_card
         )
+
+
+@dataclass
+class _Beside:
+    """The companions of a run's lifetimes: run for all seeds when the first one needs them."""
+
+    run: Run
+    wanted: Sequence[_Companion]
+    given: Sequence[_Reference]
+    progress: Progress
+    ready: dict[int, dict[int, Path]] = field(default_factory=dict)
+
+    def of(self, seed: int, writer: BundleWriter) -> list[_Reference]:
+        """Return what is adopted by the bundle of this seed."""
+        seeds = len(self.run.seeds)
+        for at, each in enumerate(self.wanted):
+            if at not in self.ready:
+                shown = _from(self.progress, at * seeds, seeds * (1 + len(self.wanted)))
+                self.ready[at], reused = self.run._companion_run(each, shown)
+                of = {} if each.task is None else {"task": each.task}
+                writer.event(each.role, **of, reused=reused)
+        own = [(each.role, each.task, self.ready[at][seed]) for at, each in enumerate(self.wanted)]
+        return [*self.given, *own]
+
+
+def _given(experts: Sequence[Path]) -> list[_Reference]:
+    """Return the ready single-task experts that are named."""
+    found = [path for place in experts for path in find_bundles(place)]
+    return [("expert", read_bundle(path).suite.tasks[0].id, path) for path in found]
 
 
 def _complete(bundle: Path | None) -> bool:

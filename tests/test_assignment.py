@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from stubs import Stub, stubbed
 from support import probe_suite, run_suite
-from test_runner import Stub, stubbed
 
 from l2bench.builtin.probe import ProbeEnvironment
 from l2bench.cast import Execution, made_environment

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import pytest
 from metrics.builders import lifetime
+from stubs import stubbed
 from support import probe_suite, run_suite, value
-from test_runner import stubbed
 
 from l2bench.agent import AgentSettings
 from l2bench.builtin.known import Forgetter

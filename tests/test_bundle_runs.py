@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from stubs import Stub, stubbed
 from support import probe_suite, run_suite
-from test_runner import Stub, stubbed
 
 from l2bench.bundle import software as code
 from l2bench.bundle.files import read_json

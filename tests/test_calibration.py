@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from stubs import stubbed
 from support import ROOT, probe_suite
-from test_runner import stubbed
 from wanderer import Wanderer
 
 from l2bench.calibration import Cost, calibrate, expected

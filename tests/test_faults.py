@@ -12,8 +12,8 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from stubs import Stub, stubbed
 from support import ROOT, content_hashes, probe_suite, run_suite
-from test_runner import Stub, stubbed
 
 from l2bench.builtin.probe import Probe, ProbeEnvironment
 from l2bench.bundle.reader import find_bundles, read_bundle
@@ -157,7 +157,7 @@ def test_a_metric_set_that_raises_loses_nothing(tmp_path):
 
 
 def test_scores_that_are_missing_or_out_of_range_are_told(registry, tmp_path):
-    from test_runner import catch_suite
+    from stubs import catch_suite
 
     suite = catch_suite(amount=20, horizon=4)  # the first ball needs nine steps to land
     scores = run_suite(registry, suite, "random", tmp_path / "run")

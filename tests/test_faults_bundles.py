@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from stubs import Stub, stubbed
 from support import ROOT, content_hashes, probe_suite, run_suite, scores_in, value
-from test_runner import Stub, stubbed
 
 from l2bench.bundle.archive import open_archive, unpacked
 from l2bench.bundle.copies import pack

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, Text
 from interop.builders import l2logger_folder, log_rows
+from stubs import Stub, stubbed
 from support import probe_suite, run_suite
-from test_runner import Stub, stubbed
 
 from l2bench.builtin.probe import Probe, ProbeEnvironment
 from l2bench.bundle.reader import find_bundles, read_bundle

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from stubs import Stub, stubbed
 from support import content_hashes, probe_suite, run_suite, scores_in
-from test_runner import Stub, stubbed
 
 from l2bench.agent import AgentSettings
 from l2bench.builtin.probe import Probe, ProbeEnvironment

@@ -15,9 +15,9 @@ import pytest
 from gymnasium.spaces import Discrete
 from gymnasium.wrappers import Autoreset
 from hostile import KINDS, Line, Lines
+from playing import by_place, play
+from stubs import Stub, stubbed
 from support import content_hashes, probe_suite, run_suite
-from test_evaluation import by_place, play
-from test_runner import Stub, stubbed
 
 from l2bench.builtin.probe import Probe, ProbeEnvironment
 from l2bench.bundle.reader import find_bundles, read_bundle

@@ -12,9 +12,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from stubs import Stub, stubbed
 from support import ROOT, probe_suite, run_suite, scores_in
 from test_plugins import AGENTS, BUILTIN, entry
-from test_runner import Stub, stubbed
 
 from l2bench.builtin.probe import Probe, ProbeEnvironment
 from l2bench.bundle.reader import find_bundles, read_bundle

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from stubs import Stub, stubbed
 from support import ROOT, content_hashes, probe_suite, run_suite
-from test_runner import Stub, stubbed
 
 from l2bench.agent import TaskContext
 from l2bench.builtin.probe import Probe, ProbeEnvironment

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
+from stubs import stubbed
 from support import ROOT, content_hashes, probe_suite, run_suite
-from test_runner import stubbed
 from wanderer import Wanderer
 
 from l2bench.bundle.reader import read_bundle

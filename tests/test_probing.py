@@ -7,8 +7,8 @@ from pathlib import Path
 import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete
+from stubs import Stub, stubbed
 from support import probe_suite, run_suite, scores_in
-from test_runner import Stub, stubbed
 
 from l2bench.builtin.probe import Probe, ProbeEnvironment
 from l2bench.bundle.reader import find_bundles, read_bundle

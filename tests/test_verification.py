@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from stubs import stubbed
 from support import probe_suite, run_suite
 from test_difference import edited, with_value
-from test_runner import stubbed
 from wanderer import Wanderer
 
 from l2bench.builtin.probe import Probe, ProbeEnvironment

@@ -6,7 +6,7 @@ import contextlib
 import secrets
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -69,16 +69,13 @@ def run(
         return
     cast.check_data()
     folder = (out or _default_folder(cast)).absolute()
-    prepared = Run(registry, cast, composed.deviations)
     with (
         _progress() as progress,
         contextlib.redirect_stdout(sys.stderr),  # standard output is the command's alone
+        _resumable(["l2bench", "run", suite, *overrides, "-o", str(folder), "--resume"]),
     ):
-        try:
-            summary = prepared.execute(folder, resume=resume, progress=progress, experts=experts)
-        except KeyboardInterrupt:
-            again = ["l2bench", "run", suite, *overrides, "-o", str(folder), "--resume"]
-            raise Interrupted(f"interrupted; go on with: {shlex.join(again)}") from None
+        prepared = Run(registry, cast, composed.deviations)
+        summary = prepared.execute(folder, resume=resume, progress=progress, experts=experts)
     page = write_page(folder, summary)
     if as_json:
         print_json({**summary, "folder": str(folder), "report": str(page)})
@@ -88,6 +85,15 @@ def run(
     print_summary(summary)
     click.echo(f"report   {page}")
     click.echo(f"bundles  {folder}")
+
+
+@contextlib.contextmanager
+def _resumable(again: Sequence[str]) -> Iterator[None]:
+    """Say how to go on if the user interrupts."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted(f"interrupted; go on with: {shlex.join(again)}") from None
 
 
 def _default_folder(cast: Cast) -> Path:

@@ -6,8 +6,8 @@ import json
 
 import pytest
 from interop.builders import l2logger_folder, log_rows
+from stubs import stubbed
 from support import probe_suite, run_suite
-from test_runner import stubbed
 from wanderer import Wanderer
 
 from l2bench.bundle.reader import find_bundles, read_bundle

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from metrics.test_aggregates import by_task, rng
 from metrics.test_sets import SCENARIOS, SETS
+from stubs import Stub, stubbed
 from support import probe_suite, run_suite
-from test_runner import Stub, stubbed
 
 from l2bench.bundle.lifetime import synthetic
 from l2bench.bundle.reader import find_bundles, read_bundle, refuse_mixture
