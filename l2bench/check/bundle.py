@@ -13,9 +13,9 @@ from typing import Any
 from l2bench.bundle.archive import extract_archive, inspect_archive
 from l2bench.bundle.hashing import file_hash
 from l2bench.check.board import Board
-from l2bench.check.copies import fingerprints
 from l2bench.check.evidence import Evidence
 from l2bench.check.findings import Finding, broken, errors
+from l2bench.check.fingerprints import fingerprints
 from l2bench.check.results import Checked, Facts, distinct
 from l2bench.check.stages import STAGES, examine
 from l2bench.errors import L2benchError, RunFailed

@@ -8,7 +8,7 @@ from typing import Any
 
 from l2bench.bundle.files import read_json
 from l2bench.bundle.reader import SUFFIX
-from l2bench.check import copies, together
+from l2bench.check import fingerprints, together
 from l2bench.check.board import Board
 from l2bench.check.bundle import ARCHIVE, check_bundle
 from l2bench.check.findings import Finding, broken
@@ -65,7 +65,7 @@ def check_runs(
         checked = check_bundle(path, board, plugins=plugins, isolated=isolated)
         findings += [each.below(path.name) for each in checked.findings]
         runs |= checked.runs
-    findings += [*together.twice(runs), *copies.within(runs)]
+    findings += [*together.twice(runs), *fingerprints.within(runs)]
     if (folder / SUMMARY).is_file() and len(runs) == len(found):
         findings += _summary(folder, runs)
     return Checked(folder, "runs", distinct(findings), runs=runs)

@@ -30,7 +30,7 @@ class Rescored(Bundle):
 class Facts:
     """What is known of a bundle that was read: its documents, scores and fingerprints.
 
-    ``fingerprints`` are digests by which copies are found; see `l2bench.check.copies`.
+    ``fingerprints`` are digests by which copies are found; see `l2bench.check.fingerprints`.
     """
 
     manifest: Manifest

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from l2bench.check import (
+    companions,
     documents,
-    experts,
     files,
     plausibility,
     plugin_rules,
@@ -46,9 +46,9 @@ STAGES: tuple[tuple[Check, ...], ...] = (
     (documents.load_documents,),
     (suite_rules.recorded, files.agent),
     (suite_rules.registered, suite_rules.division, suite_rules.prescribed),
-    (experts.present,),
+    (companions.present,),
     (_companions,),
-    (experts.belongs, plugin_rules.locked, plugin_rules.rendered),
+    (companions.belongs, plugin_rules.locked, plugin_rules.rendered),
     (tables.read,),
     (rows.unique, plausibility.finite),
     (rows.references,),

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from l2bench.check import copies, together
+from l2bench.check import fingerprints, together
 from l2bench.check.board import Board
 from l2bench.check.bundle import Limits, check_bundle
 from l2bench.check.documents import Refused, check_version, judged, read_document
@@ -244,4 +244,4 @@ def _copied(
         (paths[path], found["fingerprints"], found["agent_hash"]) for path, found in known.items()
     ]
     for name, facts in runs.items():
-        yield from copies.elsewhere(name, facts, rows)
+        yield from fingerprints.elsewhere(name, facts, rows)

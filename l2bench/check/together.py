@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from l2bench.check import copies
+from l2bench.check import fingerprints
 from l2bench.check.board import Board
 from l2bench.check.findings import Finding, broken
 from l2bench.check.models import DOCUMENT, Submission
@@ -22,7 +22,7 @@ def rules(
     yield from one_kind(runs)
     yield from twice(runs)
     yield from _seeds(submission, runs, board)
-    yield from copies.within(runs)
+    yield from fingerprints.within(runs)
 
 
 def _as_listed(submission: Submission, runs: Mapping[str, Facts]) -> Iterator[Finding]:

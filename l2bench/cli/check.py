@@ -31,7 +31,7 @@ def check(
 
     Every number is computed again from the rows. No agent, environment or simulator is loaded.
     """
-    from l2bench.check.changes import check_changes
+    from l2bench.check.contribution import check_changes
     from l2bench.check.paths import check_path
     from l2bench.check.results import Checked
     from l2bench.errors import RunFailed, UsageError

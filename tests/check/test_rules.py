@@ -20,8 +20,8 @@ from l2bench.bundle.tables import SCHEMAS
 from l2bench.check import tables
 from l2bench.check.build import build_submission
 from l2bench.check.bundle import Limits, check_bundle
-from l2bench.check.changes import check_changes
 from l2bench.check.codes import RULES
+from l2bench.check.contribution import check_changes
 from l2bench.check.paths import check_runs
 from l2bench.check.submission import check_submission
 
