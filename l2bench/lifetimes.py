@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from l2bench.bundle.files import alone, claim, guard_writes, write_json
+from l2bench.bundle.files import claim, guard_writes, write_json
+from l2bench.bundle.locks import alone
 from l2bench.bundle.model import AgentCard, Manifest, Role, TaskProbe, Tuning
 from l2bench.bundle.reader import SUFFIX, find_bundles, read_bundle
 from l2bench.bundle.writer import BundleWriter

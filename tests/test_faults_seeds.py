@@ -14,7 +14,8 @@ from support import ROOT, content_hashes, probe_suite, run_suite
 
 from l2bench.agent import TaskContext
 from l2bench.builtin.probe import Probe, ProbeEnvironment
-from l2bench.bundle.files import alone, claim, read_json
+from l2bench.bundle.files import claim, read_json
+from l2bench.bundle.locks import alone
 from l2bench.bundle.reader import find_bundles, read_bundle
 from l2bench.cast import AgentSpec, Cast, Execution
 from l2bench.cli.run import _default_folder

@@ -12,7 +12,8 @@ from threading import Thread
 
 import pytest
 
-from l2bench.bundle.files import held, new_folder, read_json, why, write_atomically
+from l2bench.bundle.files import new_folder, read_json, why, write_atomically
+from l2bench.bundle.locks import held
 from l2bench.errors import Unsupported, UsageError
 
 

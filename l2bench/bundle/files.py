@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from l2bench.bundle.locks import take
 from l2bench.errors import RunFailed, Unsupported, UsageError
 
 
@@ -50,12 +51,10 @@ def _hidden(path: Path, suffix: str = "tmp") -> Path:
 @contextlib.contextmanager
 def _in_turn(path: Path) -> Iterator[IO[bytes]]:
     """Yield an empty file that no other process has until the block ends; wait for them."""
-    import fcntl
-
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         with os.fdopen(descriptor, "r+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            take(descriptor, wait=True)
             if _is_at(path, descriptor):  # not renamed or removed by the one before
                 file.truncate(0)
                 yield file
@@ -154,17 +153,10 @@ def new_folder(path: Path, *, replace: bool = True, sync: bool = True) -> Iterat
 @contextlib.contextmanager
 def _alone_with(folder: Path, path: Path) -> Iterator[None]:
     """Make an empty folder that no other process has until the block ends."""
-    import fcntl
-
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            free = _is_at(folder, descriptor)
-        except BlockingIOError:
-            free = False
-        if not free:
+        if not (take(descriptor, wait=False) and _is_at(folder, descriptor)):
             raise UsageError(f"{path} is being written by another process; wait for it to end")
         for left in folder.iterdir():
             shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
@@ -188,25 +180,6 @@ def why(error: OSError) -> str:
     if isinstance(error, shutil.Error) and isinstance(error.args[0], list):
         return str(error.args[0][-1][-1])  # of the many files of a folder, the last
     return error.strerror or str(error)
-
-
-@contextlib.contextmanager
-def held(folder: Path) -> Iterator[None]:
-    """Wait until no other process is inside a block of this folder, then run the block.
-
-    A folder that does not exist is nobody's.
-    """
-    import fcntl
-
-    if not folder.is_dir():
-        yield
-        return
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def sync_folder(folder: Path) -> None:
@@ -235,41 +208,6 @@ def claim(folder: Path) -> Path:
     except OSError as error:
         raise RunFailed(f"cannot create {folder}: {error.strerror}") from None
     return folder
-
-
-def lock(path: Path) -> IO[bytes]:
-    """Take the lock file of a running bundle; it is released when the process ends, however.
-
-    Raises:
-        UsageError: if another process holds it.
-    """
-    import fcntl
-
-    try:
-        file = path.open("ab")
-    except FileNotFoundError:
-        raise UsageError(
-            f"{path.parent.parent} was just finished by another process; ask again"
-        ) from None
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.close()
-        raise UsageError(
-            f"{path.parent.parent} is being written by another process; wait for it to end"
-        ) from None
-    return file
-
-
-@contextlib.contextmanager
-def alone(path: Path) -> Iterator[None]:
-    """Wait until no other process is inside a block of this lock file, then run the block."""
-    import fcntl
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def guard_writes(what: str) -> Callable[[OSError], RunFailed]:

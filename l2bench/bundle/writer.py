@@ -19,7 +19,6 @@ from l2bench.bundle import segments
 from l2bench.bundle.files import (
     claim,
     guard_writes,
-    lock,
     new_folder,
     read_json,
     sync_folder,
@@ -28,6 +27,7 @@ from l2bench.bundle.files import (
 )
 from l2bench.bundle.hashing import file_hash, listing_hash
 from l2bench.bundle.journal import Sealed, parse
+from l2bench.bundle.locks import lock
 from l2bench.bundle.model import AgentCard, Manifest, Reference, Role, Segment, TableRef
 from l2bench.bundle.states import share, size, state_digests
 from l2bench.bundle.store import file_refs, write_checksums, write_manifest, write_table

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from l2bench.bundle.files import held
+from l2bench.bundle.locks import held
 from l2bench.cli.main import print_json
 from l2bench.cli.options import as_json
 from l2bench.errors import UsageError
