@@ -112,10 +112,11 @@ def estimate(
     if count < MINIMUM_FOR_INTERVAL:
         note = f"n = {count}, no interval below {MINIMUM_FOR_INTERVAL} lifetimes"
         return Estimate(mean, None, None, kept, note)
+    # drawn in any case, so that one agent's values do not move the intervals of the next
+    low, high, method = mean_interval(values, rng)
     if np.all(values == values[0]):
         note = f"n = {count}, all lifetimes have the same value: no interval"
         return Estimate(mean, None, None, kept, note)
-    low, high, method = mean_interval(values, rng)
     low = low if within[0] is None else max(within[0], low)
     high = high if within[1] is None else min(within[1], high)
     return Estimate(mean, low, high, kept, method=method)
