@@ -39,7 +39,7 @@ def checker(space: Any, who: str) -> Check:
             except (TypeError, ValueError):
                 fits = False
             if not fits:
-                raise ActionRefused(f"{who} {_told(action)}, which is not in {space}")
+                raise ActionRefused(f"{who} {_told(action)}, which is not in {_told(space)}")
 
         return check
     if hasattr(space, "low") and hasattr(space, "high"):
@@ -48,6 +48,7 @@ def checker(space: Any, who: str) -> Check:
 
         def check(action: Any) -> None:
             simple = short and action.__class__ is np.ndarray and action.shape == shape
+            simple = simple and action.dtype.kind in "fiu"
             if not (simple and all(map(math.isfinite, action.tolist()))):  # faster than numpy
                 _check_numbers(action, space, who)
 
@@ -59,13 +60,16 @@ def _check_numbers(action: Any, space: Any, who: str) -> None:
     try:
         numbers = np.asarray(action, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ActionRefused(f"{who} {_told(action)}, which is not in {space}") from None
+        raise ActionRefused(f"{who} {_told(action)}, which is not in {_told(space)}") from None
     if numbers.shape != space.shape:
-        raise ActionRefused(f"{who} an action of shape {numbers.shape}, which is not in {space}")
+        raise ActionRefused(
+            f"{who} an action of shape {numbers.shape}, which is not in {_told(space)}"
+        )
     if not np.isfinite(numbers).all():
         raise ActionRefused(f"{who} {_told(action)}, which is not finite")
 
 
-def _told(action: Any) -> str:
-    text = repr(action.tolist() if isinstance(action, np.ndarray | np.generic) else action)
+def _told(thing: Any) -> str:
+    """Return an action or a space as part of one line."""
+    text = repr(thing.tolist() if isinstance(thing, np.ndarray | np.generic) else thing)
     return " ".join(text.split())[:80]

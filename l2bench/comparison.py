@@ -14,10 +14,12 @@ from l2bench import conditions
 from l2bench.bundle.reader import Bundle, find_bundles, read_bundle, refuse_mixture
 from l2bench.errors import UsageError, choices, nearest
 from l2bench.metrics.statistics import (
+    MINIMUM_FOR_BOOTSTRAP,
     MINIMUM_FOR_INTERVAL,
     difference_interval,
     estimate,
     mean_interval,
+    t_quantile,
 )
 from l2bench.scoring import bootstrap_generator
 from l2bench.suite import differences
@@ -211,6 +213,7 @@ def paired_difference(
         "probability_first_is_larger": float((wins > 0).mean() + (wins == 0).mean() / 2),
         "low": None,
         "high": None,
+        "method": None,
         "more_lifetimes": None,
     }
     if min(len(x), len(y)) < MINIMUM_FOR_INTERVAL:
@@ -221,7 +224,7 @@ def paired_difference(
         spread = float(gaps.std(ddof=1))
     else:
         spread = math.sqrt(x.var(ddof=1) + y.var(ddof=1))
-    if not spread:
+    if spread <= 1e-12 * np.max(np.abs([*x, *y])):  # 0 but for rounding
         same = "identical" if not result["difference"] else "apart"
         return {**result, "verdict": same, "note": "every lifetime differs by the same amount"}
     low, high, method = mean_interval(gaps, rng) if paired else difference_interval(x, y, rng)
@@ -229,9 +232,18 @@ def paired_difference(
     result |= {"low": low, "high": high, "method": method}
     result["verdict"] = "apart" if apart else "not told apart"
     if not apart and result["difference"]:
-        needed = math.ceil((Z * spread / result["difference"]) ** 2)
+        needed = _needed(spread, result["difference"])
         result["more_lifetimes"] = max(1, needed - min(len(x), len(y)))
     return result
+
+
+def _needed(spread: float, difference: float) -> int:
+    """Return about how many lifetimes of each tell this difference from 0 at this spread."""
+    count = max(MINIMUM_FOR_INTERVAL, math.ceil((Z * spread / difference) ** 2))
+    ratio = abs(difference) / spread
+    while count < MINIMUM_FOR_BOOTSTRAP and t_quantile(count - 1) >= ratio * math.sqrt(count):
+        count += 1
+    return count
 
 
 def ranks(

@@ -40,7 +40,7 @@ Progress = Callable[[int, int, int, int, str, float | None], None]
 
 
 #: A companion as it is adopted: what it is, the task it learned, and its bundle.
-_Reference = tuple[Role, str | None, Path]
+_Adopted = tuple[Role, str | None, Path]
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class Run:
             found.append(_Companion("multitask", None, bound_suite(suite), joint))
         return tuple(found)
 
-    def _companion_run(
+    def companion_run(
         self, companion: _Companion, progress: Progress
     ) -> tuple[dict[int, Path], bool]:
         """Return the companions by seed, and whether an earlier run had left them all."""
@@ -159,7 +159,7 @@ class Run:
         writer: BundleWriter,
         seed: int,
         report: Callable[..., None],
-        beside: Callable[[int, BundleWriter], Sequence[_Reference]],
+        beside: Callable[[int, BundleWriter], Sequence[_Adopted]],
     ) -> None:
         """Run one lifetime into its bundle; whatever stops it leaves a clear status.
 
@@ -259,24 +259,24 @@ class _Beside:
 
     run: Run
     wanted: Sequence[_Companion]
-    given: Sequence[_Reference]
+    given: Sequence[_Adopted]
     progress: Progress
     ready: dict[int, dict[int, Path]] = field(default_factory=dict)
 
-    def of(self, seed: int, writer: BundleWriter) -> list[_Reference]:
+    def of(self, seed: int, writer: BundleWriter) -> list[_Adopted]:
         """Return what is adopted by the bundle of this seed."""
         seeds = len(self.run.seeds)
         for at, each in enumerate(self.wanted):
             if at not in self.ready:
                 shown = _from(self.progress, at * seeds, seeds * (1 + len(self.wanted)))
-                self.ready[at], reused = self.run._companion_run(each, shown)
+                self.ready[at], reused = self.run.companion_run(each, shown)
                 of = {} if each.task is None else {"task": each.task}
                 writer.event(each.role, **of, reused=reused)
         own = [(each.role, each.task, self.ready[at][seed]) for at, each in enumerate(self.wanted)]
         return [*self.given, *own]
 
 
-def _given(experts: Sequence[Path]) -> list[_Reference]:
+def _given(experts: Sequence[Path]) -> list[_Adopted]:
     """Return the ready single-task experts that are named."""
     found = [path for place in experts for path in find_bundles(place)]
     return [("expert", read_bundle(path).suite.tasks[0].id, path) for path in found]

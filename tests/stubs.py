@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from support import probe_suite, run_suite
 
-from l2bench.agent import Agent
+from l2bench.agent import Agent, AgentSettings
+from l2bench.builtin.known import Forgetter
 from l2bench.errors import RunFailed
 from l2bench.plugins import Registry
+from l2bench.suite import Suite
 
 
 def catch_suite(amount: int, horizon: int):
@@ -57,3 +59,29 @@ def failure(registry, folder, suite=None) -> str:
     with pytest.raises(RunFailed) as caught:
         run_suite(registry, suite or probe_suite(2), "stub", folder)
     return str(caught.value)
+
+
+class JointSettings(AgentSettings):
+    joint: bool = False
+    needs: int = 4
+
+
+class Joint(Forgetter):
+    """Knows the latest task; as a joint learner all tasks so far, if the last was learned long."""
+
+    Settings: ClassVar = JointSettings
+    multitask: ClassVar = {"joint": True}
+
+    def learn(self, lesson, task):
+        super().learn(lesson, task)
+        self._progress["last"] = lesson.stop
+
+    def knows(self, task):
+        if not self.settings.joint:
+            return super().knows(task)
+        return task.id in self._progress and self._progress["last"] >= self.settings.needs
+
+
+def asking(tasks: int = 3, **more) -> Suite:
+    """A suite that asks for the bound and is scored by nothing else."""
+    return probe_suite(tasks, bound=True, metrics=[], **more)

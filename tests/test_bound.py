@@ -8,11 +8,9 @@ from typing import ClassVar
 
 import pytest
 from metrics.builders import lifetime
-from stubs import stubbed
+from stubs import Joint, asking, stubbed
 from support import probe_suite, run_suite, value
 
-from l2bench.agent import AgentSettings
-from l2bench.builtin.known import Forgetter
 from l2bench.bundle.lifetime import synthetic
 from l2bench.bundle.reader import find_bundles, read_bundle
 from l2bench.calibration import Cost, expected
@@ -23,32 +21,6 @@ from l2bench.errors import Interrupted, Unsupported, UsageError
 from l2bench.experts import bound_suite, companion_suites
 from l2bench.metrics.bound import BoundMetrics
 from l2bench.suite import Suite, judge
-
-
-class JointSettings(AgentSettings):
-    joint: bool = False
-    needs: int = 4
-
-
-class Joint(Forgetter):
-    """Knows the latest task; as a joint learner all tasks so far, if the last was learned long."""
-
-    Settings: ClassVar = JointSettings
-    multitask: ClassVar = {"joint": True}
-
-    def learn(self, lesson, task):
-        super().learn(lesson, task)
-        self._progress["last"] = lesson.stop
-
-    def knows(self, task):
-        if not self.settings.joint:
-            return super().knows(task)
-        return task.id in self._progress and self._progress["last"] >= self.settings.needs
-
-
-def asking(tasks: int = 3, **more) -> Suite:
-    """A suite that asks for the bound and is scored by nothing else."""
-    return probe_suite(tasks, bound=True, metrics=[], **more)
 
 
 def only(folder: Path):

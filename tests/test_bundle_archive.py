@@ -203,7 +203,7 @@ def test_a07_hidden_data(x):
     assert codes(x) == {"A07"}
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[
+@settings(max_examples=300, suppress_health_check=[
     HealthCheck.function_scoped_fixture])  # fmt: skip
 @given(at=st.integers(0, 10_000), byte=st.integers(1, 255), cut=st.booleans())
 def test_any_changed_byte_is_found_or_harmless(x, at, byte, cut):

@@ -134,6 +134,22 @@ def test_three_lifetimes_each_can_be_told_apart_by_student_and_by_welch():
     assert not loose["paired"]
 
 
+def test_how_many_more_lifetimes_are_needed_goes_by_students_interval_while_they_are_few():
+    """Normal quantiles would say 4 in all, of which Student's interval still holds 0."""
+    gaps = (0.0, 1.0, 2.0)
+    pair = paired_difference(dict(enumerate(gaps)), dict.fromkeys(range(3), 0.0), RNG(0))
+    assert (pair["verdict"], pair["more_lifetimes"]) == ("not told apart", 4)
+    assert 2.446912 / np.sqrt(7) < 1 < 2.570582 / np.sqrt(6)
+
+
+def test_gaps_that_differ_by_rounding_only_have_no_interval():
+    base = {seed: 0.1 * seed for seed in range(5)}
+    better = {seed: value + 0.1 for seed, value in base.items()}
+    assert len({better[seed] - base[seed] for seed in base}) > 1
+    pair = paired_difference(better, base, RNG(0))
+    assert (pair["verdict"], pair["low"]) == ("apart", None)
+
+
 def test_unequal_numbers_of_lifetimes_are_all_used():
     one = {seed: 0.5 for seed in range(5)}
     other = {seed: 0.5 + (seed == 7) for seed in range(8)}

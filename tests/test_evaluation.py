@@ -113,6 +113,8 @@ def test_whatever_equals_an_action_is_one():
         (np.zeros(3), "an action of shape (3,), which is not in Box"),
         (0.0, "an action of shape (), which is not in Box"),
         (["a", "b"], "['a', 'b'], which is not in Box"),
+        (np.array(["a", "b"]), "['a', 'b'], which is not in Box"),
+        (np.array([None, object()]), "which is not in Box"),
     ],
 )
 def test_numbers_have_to_be_finite_and_of_their_shape(action, words):

@@ -51,6 +51,9 @@ def test_an_interval_stays_within_the_range_of_its_metric():
     assert found.low == pytest.approx(0.651586, abs=1e-6)
     assert found.high == 1
     assert estimate([0.9, 0.8, 1.0], None, (0, None)).high == pytest.approx(1.148414, abs=1e-6)
+    beyond = estimate([1.2, 1.3, 1.4], None, (0, 1))
+    assert (beyond.low, beyond.high) == pytest.approx((1.051586, 1.4), abs=1e-6)
+    assert estimate([-0.1, 0.1, 0.3], None, (0, 1)).low == -0.1
 
 
 def test_from_ten_lifetimes_on_the_interval_is_a_bootstrap():

@@ -191,7 +191,7 @@ def test_the_command(tmp_path, cli):
     code, out, _ = cli("verify", bundle, "--episodes", "4")
     assert out.splitlines()[-1] == "verified 4 of 4 episodes of 1 bundle"
     code, out, _ = cli("verify", bundle, "--rerun")
-    assert (code, out.splitlines()[-1]) == (0, "verified 1 of 1 bundle, run again")
+    assert (code, out.splitlines()[-1]) == (0, "verified 1 of 1 bundle in a second run")
     shorter = edited(bundle, tmp_path / "1", "episodes", lambda t: with_value(t, "length", 0, 7))
     code, out, _ = cli("verify", shorter)
     assert code == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from l2bench.batches import DemonstrationLesson, gather
@@ -47,7 +47,6 @@ def test_actions_may_reach_further_than_observations():
     assert rows[6] == ([6], [60, 70, 70], [True, True, False])
 
 
-@settings(deadline=None)  # the first example waits for imports
 @given(
     lengths=st.lists(st.integers(1, 9), min_size=1, max_size=6),
     length=st.integers(1, 5),

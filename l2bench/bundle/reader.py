@@ -81,7 +81,7 @@ class Bundle:
             folder = self.folder / reference.path
             document = folder / "manifest.json"
             if not document.is_file() or file_hash(document) != reference.manifest_sha256:
-                what = "expert" if role == "expert" else "multitask bound"
+                what = reference.name
                 raise Unsupported(f"{folder} is missing or not the {what} that was recorded")
             found.append(read_bundle(folder))
         return tuple(found)

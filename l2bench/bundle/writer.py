@@ -221,7 +221,7 @@ class BundleWriter:
         Raises:
             RunFailed: if anything cannot be written.
         """
-        refuse = guard_writes(f"the experts of {self.folder.name}")
+        refuse = guard_writes(f"the experts and the bound of {self.folder.name}")
         references, wall, cpu = [], 0.0, 0.0
         try:
             for role, task, bundle in companions:

@@ -68,7 +68,7 @@ def registered(evidence: Evidence) -> Iterator[Finding]:
 
 
 def prescribed(evidence: Evidence) -> Iterator[Finding]:
-    """N06: the seed is one of the suite, which a run may declare that it is not."""
+    """N06: the seed is one that the suite prescribes, even where the run declares another."""
     ref, seed = evidence.manifest.suite, evidence.manifest.seed.lifetime
     if evidence.imported or evidence.companion_of is not None or seed in evidence.suite.seeds:
         return

@@ -146,13 +146,17 @@ def lock(board: Path, as_json: bool) -> None:
     from l2bench.leaderboard.changes import lock
 
     with held(board):
-        plugins = lock(Board.load(board), Registry()).files.plugins
+        locked, left = lock(Board.load(board), Registry())
+    plugins = locked.files.plugins
     if as_json:
-        print_json({"plugins": [plugin.model_dump(mode="json") for plugin in plugins]})
+        shown = [plugin.model_dump(mode="json") for plugin in plugins]
+        print_json({"plugins": shown, "left_as_they_are": list(left)})
         return
     for plugin in plugins:
         digests = plural(len(plugin.record_sha256), "digest")
         click.echo(printable(f"{plugin.distribution} {plugin.version}  {digests}"))
+    for suite in left:
+        click.echo(printable(f"{suite} left as it is: not all of its plugins are installed here"))
 
 
 @leaderboard.command()

@@ -129,7 +129,7 @@ def _total(found: Sequence[dict[str, Any]]) -> str:
     bundles = plural(len(found), "bundle")
     if "difference" in found[0]:
         same = sum(each["equal"] for each in found)
-        return f"verified {same} of {bundles}, run again"
+        return f"verified {same} of {bundles} in a second run"
     played = [episode for each in found for episode in each["episodes"]]
     same = sum(episode["equal"] for episode in played)
     return f"verified {same} of {plural(len(played), 'episode')} of {bundles}"

@@ -76,7 +76,7 @@ def _seed_of(folder: Path) -> int | None:
     """Return the seed that a log says in its scenario_info.json, as L2bench's own exports do."""
     path = folder / "scenario_info.json"
     seed = read_json(path).get("seed") if path.is_file() else None
-    return seed if type(seed) is int and 0 <= seed < 2**63 else None
+    return seed if type(seed) is int and 0 <= seed < 2**53 else None
 
 
 def _only_log(path: Path) -> Path:

@@ -45,9 +45,9 @@ def together(sources: Sequence[Source], places: Sequence[Path], name: str) -> li
                 f"{place} and {places[0]} have other tasks or blocks than each other, so they are "
                 f"no lifetimes of one suite; give one of them"
             )
-    suite = _common([source.lifetime.suite for source in sources], name)
-    told = [source.lifetime.seed for source in sources]
-    seeds = told if len(set(told)) == len(told) else range(len(told))
+    told = tuple(source.lifetime.seed for source in sources)
+    seeds = told if len(set(told)) == len(told) else tuple(range(len(told)))
+    suite = _common([source.lifetime.suite for source in sources], name, seeds)
     return [
         replace(source, lifetime=replace(source.lifetime, suite=suite, seed=seed))
         for source, seed in zip(sources, seeds, strict=True)
@@ -60,8 +60,8 @@ def _shape(suite: Suite) -> tuple[Any, ...]:
     return tasks, tuple((block.learn, block.evaluate) for block in suite.scenario.blocks)
 
 
-def _common(suites: Sequence[Suite], name: str) -> Suite:
-    """Return a suite whose amounts are the largest of all: logs may count otherwise."""
+def _common(suites: Sequence[Suite], name: str, seeds: tuple[int, ...]) -> Suite:
+    """Return a suite of these seeds whose amounts are the largest of all: logs may differ."""
     first = suites[0]
     tasks = []
     for same in zip(*(suite.tasks for suite in suites), strict=True):
@@ -73,5 +73,5 @@ def _common(suites: Sequence[Suite], name: str) -> Suite:
         amounts = [block.amount for block in alike if block.amount is not None]
         blocks.append(alike[0].model_copy(update={"amount": max(amounts, default=None)}))
     scenario = first.scenario.model_copy(update={"blocks": tuple(blocks)})
-    about = {"id": slug(name), "title": f"{name} (imported)"}
+    about = {"id": slug(name), "title": f"{name} (imported)", "seeds": seeds}
     return first.model_copy(update={**about, "tasks": tuple(tasks), "scenario": scenario})

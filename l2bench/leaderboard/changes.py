@@ -19,7 +19,7 @@ from l2bench.check.board import Board, read_submission
 from l2bench.check.models import DOCUMENT, BoardFiles, LockedPlugin, RegisteredSuite, Withdrawal
 from l2bench.check.results import Checked
 from l2bench.check.submission import README, check_submission, unwrapped
-from l2bench.errors import RunFailed, UsageError, choices, nearest
+from l2bench.errors import RunFailed, Unsupported, UsageError, choices, nearest
 from l2bench.metrics.scores import Metric
 from l2bench.plugins import Kind, Registry
 from l2bench.scoring import metric_sets
@@ -82,12 +82,20 @@ def register(board: Board, suite: Suite, metric: str | None, registry: Registry)
     return _write(Board(board.folder, files))
 
 
-def lock(board: Board, registry: Registry) -> Board:
-    """Accept the releases installed here of the plugins that the board's suites need."""
-    locks = board.files.plugins
+def lock(board: Board, registry: Registry) -> tuple[Board, tuple[str, ...]]:
+    """Accept the releases installed here of the plugins that the board's suites need.
+
+    Returns the board, and the suites of which something is not installed: what is accepted for
+    them stays as it is.
+    """
+    locks, left = board.files.plugins, []
     for entry in board.files.suites:
-        locks = _locked(locks, board.suite(entry), registry)
-    return _write(Board(board.folder, board.files.model_copy(update={"plugins": locks})))
+        try:
+            locks = _locked(locks, board.suite(entry), registry)
+        except Unsupported:
+            left.append(f"{entry.id} {entry.version}")
+    files = board.files.model_copy(update={"plugins": locks})
+    return _write(Board(board.folder, files)), tuple(left)
 
 
 def ranking_metric(suite: Suite, wanted: str | None, registry: Registry) -> str:

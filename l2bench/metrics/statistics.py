@@ -101,8 +101,8 @@ def estimate(
     """Return the mean and its interval, ``points`` holding one value per lifetime.
 
     From `MINIMUM_FOR_BOOTSTRAP` lifetimes on the interval is a percentile bootstrap, for which
-    ``rng`` is needed; with fewer it is Student's. It is cut to the range ``within`` which the
-    values lie, an end of None being open.
+    ``rng`` is needed; with fewer it is Student's. It is cut to the range ``within`` which values
+    belong, an end of None being open, or to the outermost value where one lies beyond.
     """
     values = np.asarray(points, dtype=float)
     count = len(values)
@@ -114,12 +114,17 @@ def estimate(
         return Estimate(mean, None, None, kept, note)
     # drawn in any case, so that one agent's values do not move the intervals of the next
     low, high, method = mean_interval(values, rng)
-    if np.all(values == values[0]):
+    if _equal(values):
         note = f"n = {count}, all lifetimes have the same value: no interval"
         return Estimate(mean, None, None, kept, note)
-    low = low if within[0] is None else max(within[0], low)
-    high = high if within[1] is None else min(within[1], high)
+    low = low if within[0] is None else max(min(within[0], *kept), low)
+    high = high if within[1] is None else min(max(within[1], *kept), high)
     return Estimate(mean, low, high, kept, method=method)
+
+
+def _equal(values: np.ndarray[Any, Any]) -> bool:
+    """Tell whether at least one value are all the same, but for rounding."""
+    return bool(np.ptp(values) <= 1e-12 * np.max(np.abs(values)))
 
 
 def mean_interval(
@@ -142,7 +147,7 @@ def mean_interval(
 def difference_interval(
     one: np.ndarray[Any, Any], other: np.ndarray[Any, Any], rng: np.random.Generator | None
 ) -> tuple[float, float, str]:
-    """Return the ends of the interval of a difference of means that are not paired, as above.
+    """Return the ends of the interval of a difference of means that are not paired, and its method.
 
     Below `MINIMUM_FOR_BOOTSTRAP` values of either side it is Welch's, with Satterthwaite's degrees
     of freedom rounded down; at least one side has to vary.

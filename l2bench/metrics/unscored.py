@@ -10,7 +10,7 @@ import numpy as np
 from l2bench.bundle.lifetime import Lifetime
 
 #: What metric sets, which see scores only, say of a task that has none.
-_TAKEN_FOR = r"(was (not|never) evaluated( [^(]*[^( ])?|has no own curve)"
+_TAKEN_FOR = r"(was (not|never) evaluated( [^(;]*[^(; ])?|has no own curve)"
 
 
 def unscored(lifetime: Lifetime) -> dict[str, str]:

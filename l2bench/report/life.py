@@ -230,4 +230,4 @@ def _kept(lives: Lives, visits: int) -> Kept | None:
     if not points:
         return None
     rng = bootstrap_generator(repr(points), "learned so far", str(visits))
-    return Kept(estimate(points, rng), min(fewest), max(learned))
+    return Kept(estimate(points, rng, (0.0, 1.0)), min(fewest), max(learned))

@@ -6,9 +6,8 @@ import shutil
 
 import pytest
 from check.corpus import Edit
-from stubs import stubbed
+from stubs import Joint, asking, stubbed
 from support import run_suite
-from test_bound import Joint, asking
 
 from l2bench.bundle.hashing import document_hash, file_hash
 from l2bench.bundle.reader import find_bundles

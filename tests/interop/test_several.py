@@ -61,13 +61,15 @@ def test_logs_that_say_no_seeds_are_numbered(tmp_path):
     folder = logs(tmp_path / "equal", [0.5], [1], seed=[4, 4])
     assert [b.manifest.seed.lifetime for b in opened(folder)] == [0, 1]
     folder = logs(tmp_path / "told", [0.5], [1], seed=[7, 4])
-    assert [b.manifest.seed.lifetime for b in opened(folder)] == [7, 4]
+    assert [(b.manifest.seed.lifetime, b.suite.seeds) for b in opened(folder)] == [
+        (7, (7, 4)), (4, (7, 4)),
+    ]  # fmt: skip
     assert l2logger.read(folder / "log-1", Options()).lifetime.seed == 4
     with pytest.raises(UsageError, match=r"--seed is that of one lifetime; .* holds 2"):
         opened(folder, seed=1)
 
 
-@pytest.mark.parametrize("seed", [-1, "4", True, None, 1.0])
+@pytest.mark.parametrize("seed", [-1, "4", True, None, 1.0, 2**53])
 def test_what_is_no_seed_is_not_taken_for_one(tmp_path, seed):
     folder = logs(tmp_path, [0.5], seed=[seed])
     assert l2logger.read(folder, Options()).lifetime.seed == 0

@@ -11,7 +11,7 @@ from support import probe_suite
 
 from l2bench.check.board import Board
 from l2bench.check.paths import check_path
-from l2bench.errors import RunFailed, UsageError
+from l2bench.errors import RunFailed, Unsupported, UsageError
 from l2bench.leaderboard import changes
 from l2bench.leaderboard.reading import read_entries
 
@@ -168,12 +168,24 @@ def test_a_lock_adds_the_installed_releases_and_forgets_none(made, board, monkey
     monkeypatch.setattr(changes, "software", lambda *_: Software("a" * 64, 0, False, None))
     changes.lock(board, made.registry)
     monkeypatch.setattr(changes, "software", lambda *_: Software("b" * 64, 0, False, None))
-    (lock,) = changes.lock(Board.load(board.folder), made.registry).files.plugins
+    (lock,) = changes.lock(Board.load(board.folder), made.registry)[0].files.plugins
     assert lock.record_sha256 == ("a" * 64, "b" * 64)
     for odd in (Software("c" * 64, 2, False, None), Software("c" * 64, 0, True, None)):
         monkeypatch.setattr(changes, "software", lambda *_, odd=odd: odd)
-        (lock,) = changes.lock(Board.load(board.folder), made.registry).files.plugins
+        (lock,) = changes.lock(Board.load(board.folder), made.registry)[0].files.plugins
         assert "c" * 64 not in lock.record_sha256
+
+
+def test_a_lock_leaves_suites_whose_plugins_are_not_installed(made, board, monkeypatch):
+    before = changes.lock(board, made.registry)[0].files.plugins
+
+    def absent(kind, name):
+        raise Unsupported(f"{name} is not installed")
+
+    monkeypatch.setattr(made.registry, "plugin_of", absent)
+    after, left = changes.lock(Board.load(board.folder), made.registry)
+    assert after.files.plugins == before
+    assert left == ("probe 1.0",)
 
 
 def test_a_board_is_made_once(made, tmp_path):

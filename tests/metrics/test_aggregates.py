@@ -20,7 +20,7 @@ from l2bench.metrics.aggregates import (
 
 CASES = cases("run_aggregates")
 ENDS = 0.03
-untimed = settings(deadline=None, max_examples=40)
+few = settings(max_examples=40)
 
 
 def rng(seed=0):
@@ -152,7 +152,7 @@ runs = st.lists(scores, min_size=1, max_size=8)
 tables = st.dictionaries(st.sampled_from("abcd"), runs, min_size=1).map(lambda d: by_task(**d))
 
 
-@untimed
+@few
 @given(tables, st.sampled_from(list(STATISTICS)), st.integers(0, 99))
 def test_the_generator_decides_and_nothing_else(table, statistic, seed):
     np.random.seed(seed)
@@ -161,7 +161,7 @@ def test_the_generator_decides_and_nothing_else(table, statistic, seed):
     assert aggregate(table, statistic, rng(seed), resamples=50, minimum_runs=1) == first
 
 
-@untimed
+@few
 @given(tables, st.sampled_from(["iqm", "mean", "median"]))
 def test_intervals_stay_within_the_scores(table, statistic):
     found = aggregate(table, statistic, rng(), resamples=200, minimum_runs=1)
@@ -172,7 +172,7 @@ def test_intervals_stay_within_the_scores(table, statistic):
         assert found.unit == "run"
 
 
-@untimed
+@few
 @given(tables, st.randoms())
 def test_the_order_of_rows_does_not_matter(table, random):
     rows = [(r, t, v) for t, own in table.tasks.items() for r, v in own.items()]
@@ -183,7 +183,7 @@ def test_the_order_of_rows_does_not_matter(table, random):
         assert point(mixed, statistic) == pytest.approx(point(table, statistic))
 
 
-@untimed
+@few
 @given(tables, st.data())
 def test_improvement_is_symmetric_around_a_half(table, data):
     other = by_task(**{task: data.draw(runs) for task in table.tasks})
@@ -194,7 +194,7 @@ def test_improvement_is_symmetric_around_a_half(table, data):
     assert probability_of_improvement(table, table, rng(), resamples=0).value == pytest.approx(0.5)
 
 
-@untimed
+@few
 @given(tables, st.lists(st.floats(-1, 2), min_size=2, max_size=6))
 def test_profiles_fall(table, taus):
     found = performance_profile(table, sorted(taus))

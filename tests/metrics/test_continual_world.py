@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from metrics.oracle import cases, indexed, numbers, same
 
@@ -11,7 +11,6 @@ from l2bench.metrics import continual_world as cw
 
 CASES = cases("continual_world")
 EXACT = 1e-9
-untimed = settings(deadline=None)
 
 
 def baselines(case):
@@ -156,7 +155,6 @@ def worlds(draw):
     return np.array(success), [np.array(expert) for expert in experts]
 
 
-@untimed
 @given(worlds(), st.integers(1, 8), st.randoms())
 def test_properties(world, tail, random):
     success, experts = world
@@ -184,7 +182,6 @@ def test_properties(world, tail, random):
         assert one.value is None or one.value == pytest.approx(other.value)
 
 
-@untimed
 @given(worlds())
 def test_runs_like_their_experts_gain_nothing(world):
     success, _ = world

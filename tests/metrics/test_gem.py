@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from metrics.oracle import cases, indexed, numbers, same
@@ -11,7 +11,6 @@ from l2bench.errors import Unsupported, UsageError
 from l2bench.metrics import gem
 
 CASES = cases("gem")
-untimed = settings(deadline=None)
 
 
 def test_all_cases_are_there():
@@ -145,7 +144,6 @@ squares = st.integers(1, 6).flatmap(
 )
 
 
-@untimed
 @given(squares)
 def test_ranges_and_identities(case):
     r, b = case
@@ -167,7 +165,6 @@ def test_ranges_and_identities(case):
     assert found["gem.forgetting_from_own_task"].value >= -backward - 1e-12
 
 
-@untimed
 @given(squares, st.sampled_from(gem.ROWS))
 def test_what_comes_later_does_not_matter(case, rows):
     r, _ = case
@@ -179,7 +176,6 @@ def test_what_comes_later_does_not_matter(case, rows):
         assert score["gem.forgetting" if rows == "all" else f"gem.forgetting_{rows}"] == early
 
 
-@untimed
 @given(squares, st.data())
 def test_missing_cells_never_act_as_zeros(case, data):
     """Whatever stays defined is what it was, but forgetting where the triangle decides."""

@@ -20,7 +20,7 @@ from l2bench.metrics.sets import L2MetricsMetrics, LiberoMetrics
 from l2bench.metrics.statistics import estimate
 from l2bench.suite import Suite, judge
 
-untimed = settings(deadline=None, max_examples=10)
+few = settings(max_examples=10)
 seeds = st.integers(0, 2**32 - 1)
 SESSIONS = {"source": "samples", "unit": "epochs", "scenario": {"pretest": True, "evaluate": "all"}}
 WORLDS = {**SCENARIOS, "sessions": SESSIONS}
@@ -84,7 +84,7 @@ def test_names_of_tasks_do_not_matter(cls, name):
 
 
 @pytest.mark.parametrize(("cls", "name"), PLACES)
-@untimed
+@few
 @given(seed=seeds)
 def test_order_of_rows_does_not_matter(cls, name, seed):
     life = random(probe_suite(3, **WORLDS[name]), 2)
@@ -97,7 +97,7 @@ def test_order_of_rows_does_not_matter(cls, name, seed):
 
 
 @pytest.mark.parametrize(("cls", "name"), PLACES)
-@untimed
+@few
 @given(factor=st.floats(0.01, 1000), shift=st.floats(-100, 100))
 def test_scores_and_their_range_may_be_scaled_and_shifted(cls, name, factor, shift):
     """Performance is a score placed in its range: the unit of the score plays no part."""
@@ -117,7 +117,7 @@ def test_scores_and_their_range_may_be_scaled_and_shifted(cls, name, factor, shi
     same(values(cls, scaled), values(cls, life), **tolerance)
 
 
-@untimed
+@few
 @given(st.lists(st.floats(-5, 5), min_size=1, max_size=4))
 def test_the_same_lifetimes_twice_have_the_same_mean(points):
     once, twice = estimate(points, None), estimate(points * 2, np.random.default_rng(0))

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from metrics.oracle import cases, indexed, numbers, same
 
@@ -12,7 +12,6 @@ from l2bench.errors import Unsupported, UsageError
 from l2bench.metrics import kemker
 
 CASES = cases("kemker")
-untimed = settings(deadline=None)
 WORKED = [[0.8, np.nan, np.nan], [0.6, 0.9, np.nan], [0.4, 0.7, 1.0]]
 
 
@@ -138,7 +137,6 @@ def sessions(draw):
     return r, sizes, draw(st.integers(1, 20)) / 20
 
 
-@untimed
 @given(sessions(), st.integers(1, 4))
 def test_properties(case, factor):
     r, sizes, ideal = case

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from metrics.builders import table
 
@@ -14,7 +14,6 @@ from l2bench.metrics.l2m_log import read_expert, read_log
 from l2bench.metrics.l2m_preprocess import smooth
 from l2bench.metrics.l2m_settings import L2METRICS, TEXT
 
-untimed = settings(deadline=None)
 RAW = replace(L2METRICS, smoothing="none", scaling="none")
 
 values = st.lists(st.integers(0, 20).map(lambda v: v / 20), min_size=1, max_size=18)
@@ -45,7 +44,6 @@ def every_value(scores):
         yield from pairs
 
 
-@untimed
 @given(logs, profiles)
 def test_every_blank_has_a_reason_and_every_number_is_finite(blocks, profile):
     scores = score(read_log(table(*blocks)), [], profile)
@@ -55,7 +53,6 @@ def test_every_blank_has_a_reason_and_every_number_is_finite(blocks, profile):
         assert (value.n > 0) == (value.value is not None)
 
 
-@untimed
 @given(logs, profiles)
 def test_names_of_tasks_do_not_matter(blocks, profile):
     renamed = [(kind, {"a": "zeta", "b": "mu", "c": "alpha"}[task], v) for kind, task, v in blocks]
@@ -64,7 +61,6 @@ def test_names_of_tasks_do_not_matter(blocks, profile):
     close(numbers(other), numbers(one))
 
 
-@untimed
 @given(logs, profiles, st.integers(0, 2**32 - 1))
 def test_order_of_the_rows_does_not_matter(blocks, profile, seed):
     data = table(*blocks)
@@ -75,7 +71,6 @@ def test_order_of_the_rows_does_not_matter(blocks, profile, seed):
     )
 
 
-@untimed
 @given(logs, st.floats(0.01, 100))
 def test_the_contrast_of_the_text_has_no_scale(blocks, factor):
     scaled = [(kind, task, [factor * v for v in vs]) for kind, task, vs in blocks]
@@ -84,7 +79,6 @@ def test_the_contrast_of_the_text_has_no_scale(blocks, factor):
         close({id: other.lifetime[id].value}, {id: one.lifetime[id].value})
 
 
-@untimed
 @given(logs, st.floats(0.5, 50), st.floats(-100, 100))
 def test_scaled_metrics_have_no_unit(blocks, factor, shift):
     def spread(profile):
@@ -99,7 +93,6 @@ def test_scaled_metrics_have_no_unit(blocks, factor, shift):
             assert found is None or found == pytest.approx(expected, rel=1e-6, abs=1e-6)
 
 
-@untimed
 @given(logs)
 def test_ranges_of_the_text_profile(blocks):
     scores = score(read_log(table(*blocks)), [], TEXT)
@@ -112,7 +105,6 @@ def test_ranges_of_the_text_profile(blocks):
             assert -1 <= value <= 1
 
 
-@untimed
 @given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6))
 def test_package_contrast_is_not_clipped(before, after):
     blocks = ("E", "b", [before]), ("L", "a", [1]), ("E", "b", [after])
@@ -123,7 +115,6 @@ def test_package_contrast_is_not_clipped(before, after):
         assert value == (after - before) / (after + before)
 
 
-@untimed
 @given(
     st.lists(
         st.tuples(
@@ -142,7 +133,6 @@ def test_extreme_values_are_finite_or_undefined(blocks, profile):
         assert (value.value is None) == bool(value.reason)
 
 
-@untimed
 @given(logs)
 def test_repeating_an_evaluation_gives_no_maintenance_change(blocks):
     """A learner that never changes maintains everything."""
@@ -153,7 +143,6 @@ def test_repeating_an_evaluation_gives_no_maintenance_change(blocks):
     assert lifetime["backward_transfer_ratio"].value in (None, 1.0)
 
 
-@untimed
 @given(
     st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=300),
     st.sampled_from(["flat", "hanning", "hamming", "bartlett", "blackman"]),
@@ -171,7 +160,6 @@ def brute_regimes(data):
     return [i for i, key in enumerate(keys) if i == 0 or key != keys[i - 1]]
 
 
-@untimed
 @given(logs)
 def test_regimes_equal_a_walk_over_the_rows(blocks):
     data = table(*blocks)

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from l2bench.errors import L2benchError, Unsupported, UsageError
 from l2bench.metrics import libero
 
-untimed = settings(deadline=None)
 ORACLE = Path(__file__).parents[1] / "oracle"
 TENSOR = json.loads((ORACLE / "libero/tensor.json").read_text())["cases"]
 MATRIX = json.loads((ORACLE / "libero/matrix.json").read_text())["cases"]
@@ -290,7 +289,6 @@ def tensors(draw, gaps=False):
     return np.array(flat).reshape(count, count, length)
 
 
-@untimed
 @given(tensors())
 def test_ranges_and_identities(c):
     scores = libero.score_tensor(c)
@@ -306,7 +304,6 @@ def test_ranges_and_identities(c):
         )
 
 
-@untimed
 @given(tensors())
 def test_backward_transfer_is_not_clipped(c):
     """Swapping gain and loss swaps the sign."""
@@ -316,7 +313,6 @@ def test_backward_transfer_is_not_clipped(c):
         assert scores.nbt.values[k] == pytest.approx(scores.best[k] - np.mean(later), abs=1e-12)
 
 
-@untimed
 @given(tensors(), st.randoms(use_true_random=False))
 def test_cells_that_are_not_used_do_not_matter(c, random):
     scores = libero.score_tensor(c)
@@ -330,7 +326,6 @@ def test_cells_that_are_not_used_do_not_matter(c, random):
     assert repr(libero.score_tensor(other)) == repr(scores)
 
 
-@untimed
 @given(tensors(gaps=True))
 def test_skip_equals_strict_where_strict_is_defined(c):
     strict, skip = libero.score_tensor(c), libero.score_tensor(c, missing="skip")

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from metrics.oracle import cases, indexed
@@ -20,7 +20,6 @@ from l2bench.metrics.plasticity import (
 
 CASES = cases("network_properties")
 RELATIVE = 1e-9
-untimed = settings(deadline=None)
 
 
 def test_all_cases_are_there():
@@ -146,7 +145,6 @@ matrices = shapes.flatmap(
 )
 
 
-@untimed
 @given(matrices, st.sampled_from([1e-200, 1e-9, 0.5, 7.0, 1e150]))
 def test_ranges_and_scale(matrix, factor):
     found, scaled = stable_rank([matrix]), stable_rank([factor * matrix])
@@ -166,7 +164,6 @@ def test_ranges_and_scale(matrix, factor):
     assert size.l0 == np.count_nonzero(matrix)
 
 
-@untimed
 @given(st.lists(arrays.arrays(float, (4, 3), elements=st.integers(0, 1).map(float)), min_size=1))
 def test_what_is_never_active_is_dead_in_every_observation(layers):
     each, never = dead_units(layers), dead_units(layers, "all_zero_over_batch")

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from l2bench.errors import Unsupported
@@ -19,8 +19,6 @@ from l2bench.metrics.statistics import (
     t_quantile,
     wilson,
 )
-
-untimed = settings(deadline=None)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +157,6 @@ def test_a_mean_rate_lies_inside_its_interval(groups):
     assert found.high - found.low <= max(widths) + 1e-9
 
 
-@untimed
 @given(st.lists(st.integers(-50, 50), min_size=2, max_size=12), st.integers(2, 4))
 def test_repeating_rows_within_clusters_changes_nothing(values, repeats):
     plain = t_mean(values, "seed")
@@ -177,7 +174,7 @@ def test_repeating_rows_within_clusters_changes_nothing(values, repeats):
         assert wider.low < plain.low < plain.high < wider.high
 
 
-def test_equal_lifetimes_have_no_interval_and_leave_the_generator_where_it_was():
+def test_equal_lifetimes_have_no_interval_and_draw_as_others_do():
     one, other = np.random.default_rng(3), np.random.default_rng(3)
     found = estimate([0.5] * 10, one)
     assert (found.mean, found.low, found.high) == (0.5, None, None)
