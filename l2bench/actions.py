@@ -35,8 +35,10 @@ def checker(space: Any, who: str) -> Check:
 
         def check(action: Any) -> None:
             try:
-                fits = bool(action in known)  # whatever equals one of them will do
-            except (TypeError, ValueError):
+                number = int(action) if np.ndim(action) == 0 else -1
+                # whatever equals one of them will do; an int is looked up, not searched for
+                fits = bool(number == action) and number in known
+            except (TypeError, ValueError, OverflowError):
                 fits = False
             if not fits:
                 raise ActionRefused(f"{who} {_told(action)}, which is not in {_told(space)}")
@@ -58,7 +60,10 @@ def checker(space: Any, who: str) -> Check:
 
 def _check_numbers(action: Any, space: Any, who: str) -> None:
     try:
-        numbers = np.asarray(action, dtype=np.float64)
+        given = np.asarray(action)
+        if given.dtype.kind in "cSU":
+            raise TypeError
+        numbers = given.astype(np.float64)
     except (TypeError, ValueError):
         raise ActionRefused(f"{who} {_told(action)}, which is not in {_told(space)}") from None
     if numbers.shape != space.shape:

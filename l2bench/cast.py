@@ -124,6 +124,25 @@ def made_environment(
     return environment
 
 
+def _check_class(name: str, agent_class: type[Agent]) -> None:
+    """Refuse an agent whose class states its devices or its joint form in no form known here."""
+    devices: Any = agent_class.devices
+    joint: Any = agent_class.multitask
+    several = isinstance(devices, frozenset | set | tuple | list) and devices
+    if not several or not all(each in ("cpu", "cuda") for each in devices):
+        raise Unsupported(
+            f"agent '{name}' states devices = {devices!r}; its class has to name a set of cpu "
+            f'and cuda, such as frozenset({{"cpu", "cuda"}})'
+        )
+    if not (
+        joint is None or (isinstance(joint, Mapping) and all(isinstance(k, str) for k in joint))
+    ):
+        raise Unsupported(
+            f"agent '{name}' states multitask = {joint!r}; its class has to give the settings of "
+            f"its joint form by name, such as {{'joint': True}}, or None"
+        )
+
+
 def _check_device(name: str, agent_class: type[Agent], device: str) -> None:
     """Refuse a device that the agent does not use, lest the record name one it never used."""
     if device != "auto" and device.partition(":")[0] not in agent_class.devices:
@@ -225,6 +244,7 @@ class Cast:
                 f"agent '{name}' is registered as {type(agent_class).__name__}; a plugin has to "
                 f"register a class derived from l2bench.agent.Agent"
             )
+        _check_class(name, agent_class)
         _check_device(name, agent_class, execution.device)
         if suite.bound:
             _check_joint(registry, name, agent_class)

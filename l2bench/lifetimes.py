@@ -5,19 +5,21 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
+import shutil
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from l2bench.bundle.files import claim, guard_writes, write_json
+from l2bench.bundle.files import claim, guard_writes, why, write_json
+from l2bench.bundle.hashing import file_hash
 from l2bench.bundle.locks import alone
 from l2bench.bundle.model import AgentCard, Manifest, Role, TaskProbe, Tuning
 from l2bench.bundle.reader import SUFFIX, find_bundles, read_bundle
 from l2bench.bundle.writer import BundleWriter
 from l2bench.cast import AgentSpec, Cast
-from l2bench.errors import RunFailed, Unsupported, UsageError, choices, guarded
+from l2bench.errors import L2benchError, RunFailed, Unsupported, UsageError, choices, guarded
 from l2bench.experts import bound_suite, content_key, expert_suite
 from l2bench.plugins import Registry
 from l2bench.records import (
@@ -149,6 +151,7 @@ class Run:
         name = f"{companion.task or suite.id}__{slug(self.cast.agent_name)}__{key}"
         folder = execution.data / "experts" / name
         with alone(execution.data / "locks" / name):
+            _clear_damaged(folder)
             known = run._existing(folder)
             reused = all(_complete(known.get(seed)) for seed in run.seeds)
             run.execute(folder, resume=True, progress=progress)
@@ -284,6 +287,35 @@ def _given(experts: Sequence[Path]) -> list[_Adopted]:
 
 def _complete(bundle: Path | None) -> bool:
     return bundle is not None and read_bundle(bundle).manifest.status == "complete"
+
+
+def _clear_damaged(folder: Path) -> None:
+    """Remove kept companions that are no longer what was recorded, so that they are made anew."""
+    for path in sorted(folder.glob(f"*{SUFFIX}")):
+        damage = _damage(path) if (path / "manifest.json").is_file() else None
+        if damage is not None:
+            logging.getLogger("l2bench").warning(
+                "%s is damaged, so it is removed and made anew: %s", path, damage
+            )
+            try:
+                shutil.rmtree(path)
+            except OSError as error:
+                raise RunFailed(f"cannot remove {path}: {why(error)}; remove it by hand") from error
+
+
+def _damage(folder: Path) -> str | None:
+    """Return what is wrong with the files of a bundle, None if nothing is."""
+    try:
+        bundle = read_bundle(folder)
+        if bundle.manifest.status != "complete":
+            return None  # it goes on from its last intact block
+        for name, recorded in bundle.manifest.files.items():
+            if file_hash(folder / name) != recorded.sha256:
+                return f"{name} is not the file that the manifest records"
+        bundle.lifetime  # noqa: B018 (read for what it refuses)
+    except (L2benchError, OSError) as error:
+        return str(error)
+    return None
 
 
 def _refuse_failures(failures: Mapping[int, RunFailed], lifetimes: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import (
     EntryPoint,
@@ -174,6 +174,24 @@ class Registry:
             f"unknown {label} '{name}'{hint}; known: {choices(known)}. '{listing}' lists them all"
             f"{more}"
         )
+
+    def refuse_repeats(self, kind: Kind, names: Sequence[str]) -> None:
+        """Refuse a list that names one thing twice, be it with and without its plugin.
+
+        Raises:
+            UsageError: naming both, or where one of them is unknown.
+            Unsupported: a plugin is missing or broken.
+        """
+        plain = Counter(name.rpartition("/")[2] for name in names)
+        known: dict[str, str] = {}
+        for name in names:
+            if plain[name.rpartition("/")[2]] == 1:
+                continue
+            first = known.setdefault(self.qualify(kind, name), name)
+            if first is not name or names.count(name) > 1:
+                label = kind.replace("_", " ").removesuffix("s")
+                also = "" if first == name else f", also as '{first}'"
+                raise UsageError(f"{label} '{name}' is named twice{also}; name it once")
 
     def _refuse_unusable_plugin(self, label: str, name: str) -> None:
         prefix = name.split("/", 1)[0] if "/" in name else None

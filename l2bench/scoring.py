@@ -45,7 +45,7 @@ def metric_sets(
     *,
     bound: Lifetime | None = None,
 ) -> list[MetricSet]:
-    """Return the metric sets of these names, ready to score.
+    """Return the metric sets of these names, ready to score; one that is named again counts once.
 
     ``experts`` are lifetimes that learned one task each, ``bound`` is the one that learned all
     tasks together, for the sets that compare with them.
@@ -57,9 +57,13 @@ def metric_sets(
     """
     given = {key: dict(values) for key, values in (settings or {}).items()}
     sets: list[MetricSet] = []
+    asked: dict[str, str] = {}
     for name in names:
-        target = registry.resolve("metric_sets", name)
-        own = given.pop(name, None) or given.pop(name.rpartition("/")[2], {})
+        asked.setdefault(registry.qualify("metric_sets", name), name)
+    for full, name in asked.items():
+        target = registry.resolve("metric_sets", full)
+        forms = (name, full, full.rpartition("/")[2])
+        own = next((given.pop(form) for form in forms if form in given), {})
         known = set(inspect.signature(target).parameters)
         for key in own:
             if key not in known - set(COMPANIONS):
@@ -192,7 +196,7 @@ def summarise_bundles(
         "bundles": [bundle.folder.name for bundle in bundles],
         "n_lifetimes": len(bundles),
         "n_tasks": len(first.suite.tasks),
-        "metrics": [_across(entries, inputs) for entries in _by_metric(scored)],
+        "metrics": [_across(entries, inputs) for entries in _by_metric(bundles, scored)],
     }
 
 
@@ -216,12 +220,25 @@ def _refuse_versions(bundles: Sequence[Bundle], scored: Sequence[Mapping[str, An
                 )
 
 
-def _by_metric(scored: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
-    """Return the entries of each metric, task and source over the lifetimes, together."""
+def _by_metric(
+    bundles: Sequence[Bundle], scored: Sequence[Mapping[str, Any]]
+) -> list[list[Mapping[str, Any]]]:
+    """Return the entries of each metric, task and source over the lifetimes, together.
+
+    Raises:
+        UsageError: if a lifetime has one of them twice, which would count it twice.
+    """
     together: dict[tuple[str, str | None, str | None], list[Mapping[str, Any]]] = {}
-    for scores in scored:
+    for bundle, scores in zip(bundles, scored, strict=True):
+        seen: set[tuple[Any, ...]] = set()
         for entry in scores["metrics"]:
             key = (entry["id"], entry["task"], entry["source"])
+            if key in seen:
+                raise UsageError(
+                    f"{bundle.folder.name} holds the metric {entry['id']} twice for one task; "
+                    f"score it anew with: l2bench score {bundle.folder}"
+                )
+            seen.add(key)
             together.setdefault(key, []).append(entry)
     return list(together.values())
 

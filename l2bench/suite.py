@@ -167,6 +167,8 @@ class WrittenBlock(Model):
     def _one_kind(self) -> WrittenBlock:
         if (self.learn is None) == (self.evaluate is None):
             raise ValueError("a block either learns a task or evaluates tasks")
+        if isinstance(self.evaluate, tuple) and len({*self.evaluate}) < len(self.evaluate):
+            raise ValueError(f"evaluate names a task twice: {', '.join(self.evaluate)}")
         return self
 
 

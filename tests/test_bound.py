@@ -106,6 +106,46 @@ def test_bounds_are_reused_by_content(run):
     assert value(scores, "bound.multitask_performance") == 0.0
 
 
+@pytest.mark.parametrize("file", ["tables/episodes.parquet", "manifest.json", "agent.json"])
+def test_a_damaged_kept_bound_is_made_anew_before_the_lifetime(tmp_path, caplog, file):
+    suite = asking()
+    run_suite(stubbed(Joint), suite, "stub", tmp_path / "run")
+    (kept,) = (tmp_path / "data" / "experts").glob("multitask-bound__*/*.l2b")
+    (kept / file).write_bytes((kept / file).read_bytes()[:-40])
+    scores = run_suite(stubbed(Joint), suite, "stub", tmp_path / "again")
+    assert value(scores, "bound.multitask_performance") == 1.0
+    (event,) = events(find_bundles(tmp_path / "again")[0])
+    assert event["reused"] is False
+    (warning,) = [record for record in caplog.records if "made anew" in record.message]
+    assert str(kept) in warning.message
+    assert not kept.exists()
+    run_suite(stubbed(Joint), suite, "stub", tmp_path / "third")
+    assert [event["reused"] for event in events(find_bundles(tmp_path / "third")[0])] == [True]
+
+
+def test_a_task_without_a_gap_is_shown_with_its_reason(cli, tmp_path):
+    """The last evaluation leaves out a learned task: its row, and the mean, hold a reason alone."""
+    scenario = {"kind": "blocks", "blocks": [
+        {"learn": "task-1"}, {"evaluate": "all"}, {"learn": "task-2"}, {"evaluate": ["task-2"]},
+    ]}  # fmt: skip
+    suite = asking(2, every=None, scenario=scenario)
+    run_suite(stubbed(Joint), suite, "stub", tmp_path / "run")
+    page = tmp_path / "page.html"
+    code, _, errors = cli("report", tmp_path / "run", "-o", page)
+    assert code == 0, errors
+    assert page.read_text().count("task task-1 was not evaluated after the last learning") >= 2
+
+
+@pytest.mark.parametrize(
+    ("attribute", "stated"),
+    [("multitask", ["joint"]), ("multitask", {1: True}), ("devices", "cuda"), ("devices", {"gpu"})],
+)
+def test_a_class_that_states_its_forms_wrongly_is_refused(tmp_path, attribute, stated):
+    wrong = type("Wrong", (Joint,), {attribute: stated})
+    with pytest.raises(Unsupported, match=rf"agent 'l2bench/stub' states {attribute} = "):
+        Cast.gather(stubbed(wrong), asking(), AgentSpec(name="stub"), Execution(data=tmp_path))
+
+
 def test_an_interrupt_in_the_bound_is_resumed_there(tmp_path):
     class Stopped(Joint):
         stops: ClassVar = True

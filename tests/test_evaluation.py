@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Discrete
 from hostile import Lines
 from playing import CONTEXT, PLACES, Walker, facts, lines, play, pool_of, task_of
 from support import content_hashes, probe_suite, run_suite
@@ -105,12 +105,23 @@ def test_whatever_equals_an_action_is_one():
         assert facts(play(act=lambda o, a, other=other: [other] * len(o))) == whole
 
 
+@pytest.mark.parametrize("action", [1.5, 2**31, np.array([1]), 1 + 0j, "1", None, np.nan, np.inf])
+def test_a_large_discrete_space_is_not_searched_for_what_is_not_in_it(action):
+    check = checker(Discrete(2**31), "asked")
+    with pytest.raises(ActionRefused, match=r"not in Discrete\(2147483648\)"):
+        check(action)
+    for fine in (0, np.int64(5), 2.0, np.array(7), True):
+        check(fine)
+
+
 @pytest.mark.parametrize(
     ("action", "words"),
     [
         ([0.0, np.nan], "not finite"),
         (np.array([0.0, np.inf]), "not finite"),
         (np.zeros(3), "an action of shape (3,), which is not in Box"),
+        (["1", "2"], "['1', '2'], which is not in Box"),
+        (np.array([1j, 0]), "[1j, 0j], which is not in Box"),
         (0.0, "an action of shape (), which is not in Box"),
         (["a", "b"], "['a', 'b'], which is not in Box"),
         (np.array(["a", "b"]), "['a', 'b'], which is not in Box"),

@@ -65,6 +65,7 @@ def test_unknown_task_in_the_order_names_the_nearest(data):
         ("tasks.0.learning.checkpoints", [0, 4], "either every or checkpoints"),
         ("tasks.0.score_range", [0.0, 2.0], "score_range of success is [0, 1]"),
         ("scenario.blocks", [{"learn": "task-1"}], "blocks belong to"),
+        ("scenario.blocks", [{"evaluate": ["task-1", "task-1"]}], "names a task twice: task-1, "),
         ("tasks.0.learning", None, "is learned but has no learning section"),
         ("scenario.kind", "blocks", "blocks belong to scenarios of kind 'blocks'"),
         ("scenario.kind", "sequentiel", "sequential"),

@@ -92,6 +92,48 @@ def test_success_may_be_told_at_the_end_alone():
     check_environment(fine, task("x", "probe_1", horizon=1))
 
 
+@pytest.mark.parametrize("told", ["no", 0.7, None])
+def test_success_is_true_or_false(told):
+    def step(self, action):
+        *rest, _ = Probe.step(self, action)
+        return *rest, {"success": told}
+
+    with pytest.raises(AssertionError, match="it has to be True or False"):
+        check_environment(broken_probe(reset=untold, step=step), task("x", "probe_1", horizon=1))
+
+
+def test_a_reward_that_is_no_number_is_told():
+    def step(self, action):
+        observation, _, *rest = Probe.step(self, action)
+        return observation, np.nan, *rest
+
+    with pytest.raises(AssertionError, match="a reward is nan; it has to be finite"):
+        check_environment(broken_probe(step=step), task("x", "probe_1", horizon=1))
+
+
+def test_the_last_observation_of_an_episode_belongs_to_its_space():
+    def step(self, action):
+        _, *rest = Probe.step(self, action)
+        return np.zeros(3), *rest
+
+    with pytest.raises(AssertionError, match="not in the observation space"):
+        check_environment(broken_probe(step=step), task("x", "probe_1", horizon=1))
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda self, observations, acting: 0, "one action for each"),
+        (lambda self, observations, acting: [99] * len(observations), "99, which is not in"),
+        (lambda self, observations, acting: [0.5] * len(observations), "0.5, which is not in"),
+    ],
+)
+def test_actions_that_a_run_would_refuse_are_told(answer, words):
+    agent = type("Odd", (Perfect,), {"act": answer})
+    with pytest.raises(AssertionError, match=words):
+        check_agent(agent, ProbeEnvironment(), task("x", "probe_1", "interaction", horizon=1))
+
+
 def test_a_measure_that_is_not_offered_is_told(registry):
     environment = make_environment(registry, "l2bench/gymnasium")
     with pytest.raises(AssertionError, match=r"measured by 'success'; it offers return$"):

@@ -47,6 +47,7 @@ def compose(registry: Registry, named: str, overrides: Sequence[str]) -> Compose
             _refuse_configuration(registry, path, override.removeprefix("agent="))
     profile, rest = _profile(overrides)
     suite, beside = _suite(_hydra(registry, path, profile, rest), path)
+    registry.refuse_repeats("metric_sets", suite.metrics)
     if not beside["agent"]:
         raise UsageError(f"{path.name} names no agent; add agent=NAME (see 'l2bench plugins')")
     agent = judge(AgentSpec, beside["agent"], f"{path.name}, agent")

@@ -61,6 +61,7 @@ def about_source(function: F) -> F:
     for name, arguments in (
         ("--seed", {"type": click.IntRange(0, 2**63 - 1), "help": "The lifetime's seed."}),
         ("--agent", {"help": "The agent's name."}),
+        ("--suite", {"help": "The name of what was run; by default that of the source."}),
         ("--range", {"nargs": 2, "type": float, "help": "Smallest and largest score."}),
         ("--measure", {"help": "The column that is the score, where there are several."}),
     ):

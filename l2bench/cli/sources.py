@@ -25,7 +25,11 @@ def options(about: Mapping[str, Any]) -> Options:
     if low_high is not None and not low_high[0] < low_high[1]:
         raise UsageError(f"--range {low_high[0]:g} {low_high[1]:g} does not ascend")
     return Options(
-        measure=about["measure"], score_range=low_high, agent=about["agent"], seed=about["seed"]
+        measure=about["measure"],
+        score_range=low_high,
+        agent=about["agent"],
+        seed=about["seed"],
+        suite=about["suite"],
     )
 
 

@@ -135,11 +135,11 @@ def _lifetimes(
     """Return the sources at several places as the lifetimes of one agent on one suite."""
     if options.seed is not None:
         raise UsageError(f"--seed is that of one lifetime; {path} holds {len(places)}")
-    sources = [_read(chosen, place, options) for place in places]
+    sources = [_read_one(chosen, place, options) for place in places]
     ranges = common_ranges(sources)
     if ranges is not None:
         options = replace(options, ranges={**ranges, **options.ranges})
-        again = [_read(chosen, place, options) for place in places]
+        again = [_read_one(chosen, place, options) for place in places]
         sources = [replace(each, warnings=(*each.warnings, ASSUMED)) for each in again]
     return together(sources, places, path.resolve().name)
 
@@ -178,6 +178,8 @@ def _opened(
     metrics: Sequence[str],
     settings: MetricSettings | None,
 ) -> Imported:
+    if options.suite is not None:
+        source = source.named(options.suite)
     companions = open_experts(registry, experts, source.lifetime, source.kind, options)
     lives = [bundle.lifetime for bundle in companions]
     sets = metric_sets(registry, metrics or source.lifetime.suite.metrics, lives, settings)
@@ -191,6 +193,16 @@ def _read(chosen: Importer, path: Path, options: Options) -> Source:
         fault = error.errors()[0]
         where = ".".join(str(part) for part in fault["loc"])
         raise Unsupported(f"{path} makes no suite: {where} {fault['msg']}") from None
+
+
+def _read_one(chosen: Importer, place: Path, options: Options) -> Source:
+    """Return one source among several; an error says in which of them it is."""
+    try:
+        return _read(chosen, place, options)
+    except (Unsupported, UsageError) as error:
+        if str(place) in str(error):
+            raise
+        raise type(error)(f"{place}: {error}") from None
 
 
 def open_experts(
@@ -214,7 +226,7 @@ def open_experts(
         fits = kind is not None and IMPORTERS[kind].matches(path)
         chosen = IMPORTERS[kind] if kind and fits else detect(path)
         for place in chosen.places(path):
-            found.append(imported(_read(chosen, place, plain), place.resolve().name))
+            found.append(imported(_read_one(chosen, place, plain), place.resolve().name))
     repeated = [copy for bundle in found for copy in _copies(bundle, learner)]
     return [*found, *repeated]
 

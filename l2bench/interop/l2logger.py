@@ -15,11 +15,13 @@ from l2bench.errors import Unsupported, UsageError, choices, nearest
 from l2bench.interop.experiences import lifetime_of
 from l2bench.interop.l2logger_file import STANDARD
 from l2bench.interop.l2logger_rows import read_files
+from l2bench.interop.several import log_folders, own_files
 from l2bench.interop.source import UNKNOWN_AGENT, Options, Source
 from l2bench.interop.text import cells, whole_lines
 from l2bench.metrics.l2m_columns import read_rows
 
 KIND = "l2logger"
+INFO, LOG = "logger_info.json", "data-log.tsv"
 
 
 def read(path: Path, options: Options) -> Source:
@@ -30,7 +32,7 @@ def read(path: Path, options: Options) -> Source:
         UsageError: if there are several logs, or a measure must be chosen.
     """
     folder = _only_log(path)
-    files = sorted(folder.rglob("data-log.tsv"), key=_place)
+    files = sorted(own_files(folder, INFO, LOG), key=_place)
     if not files:
         raise Unsupported(f"{folder} has no data-log.tsv below it")
     if options.seed is None:
@@ -66,10 +68,14 @@ def _assumed(lifetime: Lifetime, options: Options) -> list[str]:
 
 
 def places(path: Path) -> list[Path]:
-    """Return the folders of the logs at or below a path; the path itself if none is known."""
-    if (path / "logger_info.json").is_file():
-        return [path]
-    return sorted(info.parent for info in path.rglob("logger_info.json")) or [path]
+    """Return the folders of the logs at or below a path; the path itself if none is known.
+
+    Hidden folders, and those inside a log, do not count.
+
+    Raises:
+        Unsupported: if beside logs there are files of one without its logger_info.json.
+    """
+    return log_folders(path, INFO, LOG)
 
 
 def _seed_of(folder: Path) -> int | None:

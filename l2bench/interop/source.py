@@ -7,7 +7,7 @@ import re
 import shutil
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -56,7 +56,8 @@ class Options:
     """What the user says about a source that does not say it itself.
 
     ``measure`` chooses among several; ``score_range`` are the smallest and largest score, and
-    ``ranges`` those of single tasks by name.
+    ``ranges`` those of single tasks by name. ``suite`` names what was run, which otherwise is
+    called after the source.
     """
 
     measure: str | None = None
@@ -64,6 +65,7 @@ class Options:
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     agent: str | None = None
     seed: int | None = None
+    suite: str | None = None
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,13 @@ class Source:
     agent: str = UNKNOWN_AGENT
     settings: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+
+    def named(self, name: str) -> Source:
+        """Return the same source as one of a suite of this name."""
+        suite = self.lifetime.suite.model_copy(
+            update={"id": slug(name), "title": f"{name} (imported)"}
+        )
+        return replace(self, lifetime=replace(self.lifetime, suite=suite))
 
 
 @dataclass(frozen=True)

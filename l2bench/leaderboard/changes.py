@@ -23,7 +23,7 @@ from l2bench.errors import RunFailed, Unsupported, UsageError, choices, nearest
 from l2bench.metrics.scores import Metric
 from l2bench.plugins import Kind, Registry
 from l2bench.scoring import metric_sets
-from l2bench.suite import Suite
+from l2bench.suite import BOUND_METRICS, Suite
 
 _PLACE = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
@@ -92,7 +92,7 @@ def lock(board: Board, registry: Registry) -> tuple[Board, tuple[str, ...]]:
     for entry in board.files.suites:
         try:
             locks = _locked(locks, board.suite(entry), registry)
-        except Unsupported:
+        except (Unsupported, UsageError):  # the plugin of a name, or one that nobody here knows
             left.append(f"{entry.id} {entry.version}")
     files = board.files.model_copy(update={"plugins": locks})
     return _write(Board(board.folder, files)), tuple(left)
@@ -102,15 +102,18 @@ def ranking_metric(suite: Suite, wanted: str | None, registry: Registry) -> str:
     """Return the metric that a suite is ranked by, if it is fit for that.
 
     Fit is a level of performance from 0 to 1 of the whole lifetime, where higher is better.
-    Differences, such as forgetting and transfer, are not: who learns nothing forgets nothing.
+    Differences, such as forgetting and transfer, are not: who learns nothing forgets nothing. Nor
+    is what the multitask bound comes to, which is another learner.
 
     Raises:
         UsageError: naming the metrics to choose from.
     """
-    sets = [registry.resolve("metric_sets", name) for name in suite.metrics]
-    metrics: list[Metric] = [metric for each in sets for metric in each.metrics]
+    sets = {name: registry.resolve("metric_sets", name) for name in suite.metrics}
+    metrics: list[Metric] = [metric for each in sets.values() for metric in each.metrics]
+    joint = {metric.id for name in BOUND_METRICS if name in sets for metric in sets[name].metrics}
     whole = {metric.id: metric for metric in metrics if metric.scope == "lifetime"}
-    fit = [id for id, m in whole.items() if m.higher_is_better and m.range == (0.0, 1.0)]
+    levels = [id for id, m in whole.items() if m.higher_is_better and m.range == (0.0, 1.0)]
+    fit = [id for id in levels if id not in joint]
     if wanted is None:
         headlines = [id for id in fit if whole[id].headline]
         wanted = headlines[0] if len(headlines) == 1 else None
@@ -120,6 +123,11 @@ def ranking_metric(suite: Suite, wanted: str | None, registry: Registry) -> str:
         raise UsageError(
             f"unknown metric '{wanted}'{nearest(wanted, whole)}; {suite.id} can be ranked by "
             f"{choices(fit)}"
+        )
+    if wanted in joint:
+        raise UsageError(
+            f"'{wanted}' is of the multitask bound, a joint learner, and says more of it than of "
+            f"the agent; rank {suite.id} by {choices(fit)}"
         )
     if wanted not in fit:
         raise UsageError(

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,7 @@ from l2bench.leaderboard.comparison_page import comparison_page
 from l2bench.leaderboard.entries import Entry, State, settle
 from l2bench.leaderboard.entry_page import entry_page
 from l2bench.leaderboard.ranking import SuiteBoard
-from l2bench.report.text import byte_size
+from l2bench.report.text import byte_size, visible
 
 #: An entry that is shown with its numbers has a page of its own.
 WITH_PAGE: tuple[State, ...] = ("ranked", "unranked", "superseded")
@@ -94,7 +97,7 @@ def _suite(board: Board, suite: SuiteBoard, root: Path, *, bundles: bool) -> Non
             for other in rows[at + 1 :]:
                 path = folder / pages.pair_path(one, other)
                 path.parent.mkdir(parents=True, exist_ok=True)
-                _write(path, comparison_page(board.files, suite, one, other))
+                _write(path, _made(path, partial(comparison_page, board.files, suite, one, other)))
 
 
 def _entry(board: Board, suite: SuiteBoard, entry: Entry, folder: Path, *, bundles: bool) -> None:
@@ -109,7 +112,25 @@ def _entry(board: Board, suite: SuiteBoard, entry: Entry, folder: Path, *, bundl
         shutil.copyfile(source, target)
         size = byte_size(source.stat().st_size)
         files.append((run.path, f"{target.name}: the lifetime of seed {run.seed}, {size}"))
-    _write(folder / "index.html", entry_page(board.files, suite, entry, files))
+    path = folder / "index.html"
+    _write(path, _made(path, partial(entry_page, board.files, suite, entry, files)))
+
+
+def _made(path: Path, make: Callable[[], str]) -> str:
+    """Return a page, or a short one in its place: one that fails must not lose the others."""
+    try:
+        return make()
+    except OSError:
+        raise
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}"
+        name = "/".join(path.parts[-3:])
+        logging.getLogger("l2bench").warning("the page %s cannot be made: %s", name, what)
+        return (
+            '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>Not shown</title>'
+            f"</head><body><h1>Not shown</h1><p>This page cannot be made: {escape(visible(what))}"
+            "</p></body></html>\n"
+        )
 
 
 def _write(path: Path, text: str) -> None:

@@ -21,8 +21,8 @@ from l2bench.errors import Unsupported
 MINIMUM_FOR_INTERVAL = 3
 #: Whoever shows results of fewer lifetimes than this warns.
 FEW = 5
-#: Below this a percentile bootstrap is too narrow (at 5 values it covers about 83 %, not 95 %), and
-#: Student's interval is given instead.
+#: Below this the resamples are too few to tell of more than the spread, and Student's interval is
+#: given instead of a bootstrap.
 MINIMUM_FOR_BOOTSTRAP = 10
 #: Fewer runs of a task than this have too few distinct resamples for a stratified bootstrap.
 MINIMUM_RUNS = 5
@@ -138,7 +138,7 @@ def mean_interval(
         ValueError: if a bootstrap is due and there is no generator.
     """
     if len(values) >= MINIMUM_FOR_BOOTSTRAP:
-        return *_percentiles(_resampled(values, rng)), "bootstrap"
+        return *_percentiles(_resampled(values, rng), len(values)), "bootstrap"
     reach = t_quantile(len(values) - 1) * float(values.std(ddof=1)) / math.sqrt(len(values))
     middle = float(values.mean())
     return middle - reach, middle + reach, "t"
@@ -156,7 +156,8 @@ def difference_interval(
         ValueError: if a bootstrap is due and there is no generator.
     """
     if min(len(one), len(other)) >= MINIMUM_FOR_BOOTSTRAP:
-        return *_percentiles(_resampled(one, rng) - _resampled(other, rng)), "bootstrap"
+        count = min(len(one), len(other))
+        return *_percentiles(_resampled(one, rng) - _resampled(other, rng), count), "bootstrap"
     parts = [float(values.var(ddof=1)) / len(values) for values in (one, other)]
     weights = [part**2 / (len(v) - 1) for part, v in zip(parts, (one, other), strict=True)]
     freedom = max(1, math.floor(math.fsum(parts) ** 2 / math.fsum(weights)))
@@ -176,8 +177,15 @@ def _resampled(
     return means
 
 
-def _percentiles(resamples: np.ndarray[Any, Any]) -> tuple[float, float]:
-    low, high = np.quantile(resamples, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+def _percentiles(resamples: np.ndarray[Any, Any], count: int) -> tuple[float, float]:
+    """Return the percentile interval of ``count`` values, expanded as far as they are few.
+
+    The percentiles are those of Hesterberg 2015, The American Statistician 69(4): resamples vary
+    less than samples do by (n - 1) / n, and their spread is itself an estimate.
+    """
+    reach = math.sqrt(count / (count - 1)) * t_quantile(count - 1)
+    tail = math.erfc(reach / math.sqrt(2)) / 2
+    low, high = np.quantile(resamples, [tail, 1 - tail])
     return float(low), float(high)
 
 

@@ -97,7 +97,7 @@ def together(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
         if bound is None or gap is None or bound["mean"] is None or gap["mean"] is None:
             metric = gap or bound
             reasons = "; ".join(map(str, metric["undefined_reasons"][:3])) if metric else ""
-            rows.append({"task": task, "reason": reasons})
+            rows.append({"task": task, "bound": None, "reason": reasons})
             continue
         whole = bound["n_lifetimes"] == gap["n_lifetimes"]
         rows.append(

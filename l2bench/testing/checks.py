@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from l2bench.actions import checker
 from l2bench.agent import Acting, Agent, Life, TaskContext
 from l2bench.batches import DemonstrationLesson, SampleLesson
 from l2bench.bundle.lifetime import synthetic
 from l2bench.environment import Environment
-from l2bench.errors import choices, nearest
+from l2bench.errors import ActionRefused, choices, nearest
 from l2bench.evaluation import batch
 from l2bench.interaction import InteractionLesson
 from l2bench.lesson import Lesson
@@ -72,21 +74,27 @@ def _trace(environment: Environment, task: Task, seed: int, steps: int) -> list[
             observation, _ = result
             env.action_space.seed(seed)
             for _ in range(steps):
-                assert observation in env.observation_space, (
-                    f"an observation of {_describe(observation)} is not in the observation space"
-                )
+                _check_observation(observation, env)
                 step = env.step(env.action_space.sample())
                 assert len(step) == 5, (
                     f"step() returned {len(step)} values, the API of gym before 0.26; return "
                     f"(observation, reward, terminated, truncated, info)"
                 )
                 observation, reward, terminated, truncated, _ = step
+                assert math.isfinite(reward), f"a reward is {reward}; it has to be finite"
                 seen.append((observation, float(reward), bool(terminated), bool(truncated)))
                 if terminated or truncated:
+                    _check_observation(observation, env)
                     break
     finally:
         env.close()
     return seen
+
+
+def _check_observation(observation: Any, env: Any) -> None:
+    assert observation in env.observation_space, (
+        f"an observation of {_describe(observation)} is not in the observation space"
+    )
 
 
 def _check_measure(environment: Environment, task: Task, horizon: int | None) -> None:
@@ -103,16 +111,25 @@ def _check_measure(environment: Environment, task: Task, horizon: int | None) ->
             while not over and steps < min(horizon or MOST_STEPS, MOST_STEPS):
                 seen |= set(last)
                 if task.measure == "success" and "success" in seen:
+                    _check_success(last["success"])
                     return
                 *_, terminated, truncated, last = env.step(env.action_space.sample())
                 steps += 1
                 over = bool(terminated or truncated or steps == horizon)
     finally:
         env.close()
+    if task.measure == "success" and "success" in last:
+        _check_success(last["success"])
     told = seen | set(last) if task.measure == "success" else set(last)
     assert not over or task.measure in told, (
         f"an episode ended without '{task.measure}' in its info"
         f"{nearest(task.measure, told)}: such an episode has no score; info has {choices(told)}"
+    )
+
+
+def _check_success(told: Any) -> None:
+    assert isinstance(told, bool | np.bool_) or told in (0, 1), (
+        f"'success' in info is {told!r}; it has to be True or False"
     )
 
 
@@ -221,6 +238,9 @@ def _check_acting(agent: Agent, environment: Environment, task: Task, context: T
     observations = _observations(environment, task)[:3]
     before = agent.fingerprint()
     together = agent.act(batch(observations), _acting(context, range(3)))
+    assert np.ndim(together) > 0 or isinstance(together, Sequence), (
+        f"act() returned {together!r} for 3 observations; it returns one action for each"
+    )
     assert len(together) == 3, f"act() returned {len(together)} actions for 3 observations"
     for row, observation in enumerate(observations):
         alone = agent.act(batch([observation]), _acting(context, [row]))[0]
@@ -231,6 +251,10 @@ def _check_acting(agent: Agent, environment: Environment, task: Task, context: T
         assert np.asarray(action).shape == (context.spaces.action.shape or ()), (
             f"an action of {_describe(action)} does not fit {context.spaces.action}"
         )
+        try:
+            checker(context.spaces.action, "act() returned")(action)
+        except ActionRefused as error:
+            raise AssertionError(str(error)) from None
     again = agent.act(batch(observations), _acting(context, range(3)))
     assert agent.fingerprint() == before, "act() changed the agent"
     assert _equal(again, together), "act() changed the agent: the same batch got other actions"

@@ -224,3 +224,15 @@ def test_items_are_counted_for_each_task(tmp_path):
         read(tmp_path, {**OMEGA, "n": [1, 2]})
     with pytest.raises(Unsupported, match="n should be a whole number from 0, is 'x'"):
         read(tmp_path, {**OMEGA, "n": [1, 2, "x"]})
+
+
+def test_several_matrices_are_of_one_suite_where_it_has_one_name(tmp_path, cli):
+    for seed in range(3):
+        file = tmp_path / f"acc{seed}.csv"
+        file.write_text(f",a,b\na,0.9,0.1\nb,0.{5 + seed},0.8\n")
+        about = ("--suite", "my tasks", "--agent", "mine", "--seed", seed)
+        made = cli("import", "matrix", file, *about, "-o", tmp_path / "all" / f"{seed}.l2b")
+        assert made[0] == 0, made[2]
+    code, out, errors = cli("score", tmp_path / "all")
+    assert code == 0, errors
+    assert "3 of 3" in out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 from interop.builders import l2logger_folder, log_rows
@@ -11,7 +12,7 @@ from support import probe_suite, run_suite
 from wanderer import Wanderer
 
 from l2bench.bundle.reader import find_bundles, read_bundle
-from l2bench.errors import UsageError
+from l2bench.errors import Unsupported, UsageError
 from l2bench.interop import l2logger
 from l2bench.interop.kinds import open_bundles
 from l2bench.interop.source import Options
@@ -59,11 +60,16 @@ def test_logs_that_say_no_seeds_are_numbered(tmp_path):
     folder = logs(tmp_path / "run", [0.5], [1], [0])
     assert [b.manifest.seed.lifetime for b in opened(folder)] == [0, 1, 2]
     folder = logs(tmp_path / "equal", [0.5], [1], seed=[4, 4])
-    assert [b.manifest.seed.lifetime for b in opened(folder)] == [0, 1]
+    one, two = opened(folder)
+    assert [b.manifest.seed.lifetime for b in (one, two)] == [0, 1]
+    assert "no seeds, or equal ones; they are numbered, this one is 1" in str(
+        two.manifest.source.warnings
+    )
     folder = logs(tmp_path / "told", [0.5], [1], seed=[7, 4])
     assert [(b.manifest.seed.lifetime, b.suite.seeds) for b in opened(folder)] == [
         (7, (7, 4)), (4, (7, 4)),
     ]  # fmt: skip
+    assert "numbered" not in str([b.manifest.source.warnings for b in opened(folder)])
     assert l2logger.read(folder / "log-1", Options()).lifetime.seed == 4
     with pytest.raises(UsageError, match=r"--seed is that of one lifetime; .* holds 2"):
         opened(folder, seed=1)
@@ -91,7 +97,7 @@ def test_they_share_score_ranges_and_amounts(tmp_path):
 
 def test_logs_of_other_tasks_or_blocks_are_refused_by_name(tmp_path):
     logs(tmp_path, [0.5])
-    other = log_rows(*ROWS, ("L", "b_1", [1]))
+    other = log_rows(("L", "b_1", [1]), *ROWS)
     l2logger_folder(tmp_path / "other", other)
     with pytest.raises(UsageError, match=r"other and .*log-0 have other tasks or blocks than each"):
         opened(tmp_path)
@@ -109,3 +115,43 @@ def test_a_bundle_is_made_of_one_log(cli, tmp_path):
     code, _, err = cli("import", "l2logger", tmp_path / "run", "-o", tmp_path / "x.l2b")
     assert code == 2
     assert "holds 2 logs; give one of them: log-0, log-1 (score and report take all" in err
+
+
+def test_a_copy_of_a_log_is_no_lifetime_more(tmp_path):
+    folder = logs(tmp_path, [0.5], [1])
+    shutil.copytree(folder / "log-0", folder / ".Trash" / "log-0")
+    shutil.copytree(folder / "log-0", folder / "log-1" / "inner")
+    assert [b.lifetime.learning["score"].to_pylist() for b in opened(folder)] == [[0.5], [1]]
+    shutil.copytree(folder / "log-0", folder / "zcopy")
+    with pytest.raises(UsageError, match=r"log-0 and .*zcopy are the same log, row by row"):
+        opened(folder)
+
+
+def test_a_log_without_its_info_is_not_left_out(tmp_path):
+    folder = logs(tmp_path, [0.5], [1], [0])
+    (folder / "log-1" / "logger_info.json").unlink()
+    with pytest.raises(Unsupported, match=r"log-1 has data-log.tsv files but no logger_info.json"):
+        opened(folder)
+
+
+def test_the_log_that_is_cut_off_is_named(tmp_path):
+    folder = logs(tmp_path, [0.5], [1])
+    last = folder / "log-1" / "worker-default" / "2-test" / "data-log.tsv"
+    whole = last.read_text()
+    last.write_text(whole[: whole.index("\n") + 9])
+    with pytest.raises(
+        UsageError, match=r"log-1 is cut off \(.*2-test.* does not end.*log-0 has 3"
+    ):
+        opened(folder)
+    last.unlink()
+    with pytest.raises(
+        UsageError, match=r"log-1 seems cut off: it has 2 blocks where .*log-0 has 3"
+    ):
+        opened(folder)
+
+
+def test_an_error_says_in_which_log_it_is(tmp_path):
+    folder = logs(tmp_path, [0.5], [1])
+    (folder / "log-1" / "worker-default" / "1-train" / "data-log.tsv").write_bytes(b"\xff\n")
+    with pytest.raises(Unsupported, match=r"log-1: worker-default/1-train/data-log.tsv, line 1"):
+        opened(folder)

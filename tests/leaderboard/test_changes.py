@@ -59,6 +59,16 @@ def test_nothing_is_ranked_by_forgetting_alone(made, metric):
         changes.ranking_metric(made.suite, metric, made.registry)
 
 
+@pytest.mark.parametrize("metric", ["bound.multitask_performance", "bound.multitask_gap"])
+def test_nothing_is_ranked_by_the_multitask_bound(made, metric):
+    """The bound's level is that of a joint learner; no advice names it either."""
+    with pytest.raises(UsageError, match="a joint learner") as caught:
+        changes.ranking_metric(probe_suite(3, bound=True), metric, made.registry)
+    _, _, advice = str(caught.value).partition("rank probe by ")
+    assert "libero.AUC" in advice
+    assert "bound." not in advice
+
+
 def test_no_difference_and_no_ratio_of_any_metric_set_ranks(made):
     """Whatever can rank is a level from 0 to 1, higher is better."""
     for name in made.registry.names("metric_sets"):
@@ -176,11 +186,14 @@ def test_a_lock_adds_the_installed_releases_and_forgets_none(made, board, monkey
         assert "c" * 64 not in lock.record_sha256
 
 
-def test_a_lock_leaves_suites_whose_plugins_are_not_installed(made, board, monkeypatch):
+@pytest.mark.parametrize("kind_of_error", [Unsupported, UsageError])
+def test_a_lock_leaves_suites_whose_plugins_are_not_installed(
+    made, board, monkeypatch, kind_of_error
+):
     before = changes.lock(board, made.registry)[0].files.plugins
 
     def absent(kind, name):
-        raise Unsupported(f"{name} is not installed")
+        raise kind_of_error(f"{name} is not installed")
 
     monkeypatch.setattr(made.registry, "plugin_of", absent)
     after, left = changes.lock(Board.load(board.folder), made.registry)

@@ -18,6 +18,7 @@ from l2bench.check.board import Board
 from l2bench.check.findings import broken
 from l2bench.check.models import BoardFiles
 from l2bench.errors import UsageError
+from l2bench.leaderboard import site as site_module
 from l2bench.leaderboard.entries import settle
 from l2bench.leaderboard.entry_page import entry_page
 from l2bench.leaderboard.pages import excluded_page, index_page, suite_page
@@ -266,3 +267,22 @@ def test_a_folder_of_an_unregistered_suite_is_not_dropped_silently(made, board, 
     with pytest.raises(UsageError, match="suite that the board has not registered"):
         made.site(board, tmp_path / "site", tmp_path / "work")
     assert not (tmp_path / "site").exists()
+
+
+def test_a_page_that_cannot_be_made_loses_no_other(made, board, tmp_path, monkeypatch, caplog):
+    real = site_module.entry_page
+
+    def faulty(files, suite, entry, downloads):
+        if "perfect" in entry.name:
+            raise ValueError("<b>no such value</b>")
+        return real(files, suite, entry, downloads)
+
+    monkeypatch.setattr(site_module, "entry_page", faulty)
+    out = tmp_path / "site"
+    made.site(board, out, tmp_path / "work")
+    (broken_page,) = [path for path in pages(out) if "cannot be made" in path.read_text()]
+    assert "perfect" in broken_page.parent.name
+    assert "ValueError: <b>no such value</b>" in text_of(parsed(broken_page))
+    (warning,) = [r.message for r in caplog.records if "cannot be made" in r.message]
+    assert f"{broken_page.parent.name}/index.html" in warning
+    assert len(list(out.rglob("index.html"))) > 3
