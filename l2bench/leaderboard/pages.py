@@ -15,7 +15,7 @@ from l2bench.leaderboard.ranking import Ranking, Standing, SuiteBoard
 from l2bench.report import frame
 from l2bench.report.charts import strip
 from l2bench.report.origin import short_hash
-from l2bench.report.sections import direction, spread
+from l2bench.report.sections import direction, interval
 from l2bench.report.text import (
     NOTHING,
     count,
@@ -248,7 +248,7 @@ def _cell(entry: Entry, id: str) -> dict[str, Any]:
         return {"mean": None, "spread": "", "sort": ""}
     return {
         "mean": number(metric["mean"]),
-        "spread": spread(metric) if metric["low"] is not None else _points(metric),
+        "spread": interval(metric) if metric["low"] is not None else _points(metric),
         "sort": f"{metric['mean']:.6f}",
     }
 

@@ -56,8 +56,12 @@ def spread(metric: Metric) -> str:
     each = f"{'point' if len(points) == 1 else 'points'} {listing(map(number, points))}"
     if metric["low"] is None or metric["high"] is None:
         return each
-    interval = f"{number(metric['low'])} to {number(metric['high'])}"
-    return f"{interval}; {each}" if len(points) < FEW else interval
+    return f"{interval(metric)}; {each}" if len(points) < FEW else interval(metric)
+
+
+def interval(metric: Metric) -> str:
+    """Return the interval of a metric that has one."""
+    return f"{number(metric['low'])} to {number(metric['high'])}"
 
 
 def reasons(metric: Metric, lifetimes: int) -> str:
