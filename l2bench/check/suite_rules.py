@@ -73,13 +73,13 @@ def prescribed(evidence: Evidence) -> Iterator[Finding]:
     if evidence.imported or evidence.companion_of is not None or seed in evidence.suite.seeds:
         return
     if "seeds" in ref.deviations and not evidence.closed:  # else S06 says more
-        yield broken(
-            "N06",
-            "manifest.json",
-            f"seed {seed} is not one of the suite",
-            expected=list(evidence.suite.seeds),
-            found=seed,
-        )
+        yield _odd_seed("N06", evidence)
+
+
+def _odd_seed(code: str, evidence: Evidence) -> Finding:
+    seed, seeds = evidence.manifest.seed.lifetime, list(evidence.suite.seeds)
+    text = f"seed {seed} is not one of the suite"
+    return broken(code, "manifest.json", text, expected=seeds, found=seed)
 
 
 def division(evidence: Evidence) -> Iterator[Finding]:
@@ -97,13 +97,7 @@ def division(evidence: Evidence) -> Iterator[Finding]:
             found=list(ref.deviations),
         )
     elif evidence.closed and not prescribed:
-        yield broken(
-            "S06",
-            "manifest.json",
-            f"seed {seed} is not one of the suite",
-            expected=list(evidence.suite.seeds),
-            found=seed,
-        )
+        yield _odd_seed("S06", evidence)
     elif not evidence.closed and not ref.deviations:
         yield broken(
             "S06",
