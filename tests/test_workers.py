@@ -124,7 +124,7 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path):
     script.write_text(
         "import sys, os, signal\n"
         f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        "import test_evaluation as t\n"
+        "import playing as t\n"
         "pool = t.pool_of(2, 'hanging')\n"
         "def act(observations, acting):\n"
         "    print(*[w.number for w in pool._workers], flush=True)\n"
