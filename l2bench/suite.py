@@ -47,7 +47,7 @@ PRESENTATION = frozenset({"title", "description"})
 class Model(BaseModel):
     """Base of everything stored on disk: frozen, strict about keys and numbers."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
 
 def _plain(value: dict[str, Any]) -> dict[str, Any]:

@@ -130,3 +130,15 @@ def test_what_a_folder_must_have(tmp_path):
     source = read(l2logger_folder(tmp_path / "bare", rows, info=False))
     assert source.settings["measure"] == "performance"
     assert "logger_info.json is missing" in source.warnings
+
+
+@pytest.mark.parametrize("lines", [slice(1, None), slice(2, 3)])
+def test_a_word_that_is_no_utf8_is_refused_in_all_lines_and_in_one(tmp_path, lines):
+    folder = l2logger_folder(tmp_path / "log", log_rows(("L", "a_1", [1, 2, 3])))
+    (path,) = folder.rglob("data-log.tsv")
+    raw = path.read_bytes().splitlines(keepends=True)
+    raw[lines] = [line.replace(b"complete", b"c\xff") for line in raw[lines]]
+    path.write_bytes(b"".join(raw))
+    first = lines.start + 1
+    with pytest.raises(Unsupported, match=rf"data-log.tsv, line {first}: not UTF-8"):
+        read(folder)
