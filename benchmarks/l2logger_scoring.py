@@ -4,7 +4,7 @@
 
 A log of 10 tasks, 100 learning blocks and 101 evaluation blocks is made in a temporary folder (or
 taken as it is) and scored from the folder to the metrics, each time in a process of its own, its
-start included. The CPU time is that of all threads, the least of three runs. PYTHON is an
+start included. The CPU time is that of all threads, the least of five runs. PYTHON is an
 interpreter that has l2metrics 3.1.0; it is run once. Without it only L2bench is measured. Also
 measured are twice as many rows, and a large log where one is asked for.
 """
@@ -134,7 +134,7 @@ def measure(command: list[str]) -> Cost:
     return Cost(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, text)
 
 
-def own(folder: Path, runs: int = 3) -> Cost:
+def own(folder: Path, runs: int = 5) -> Cost:
     """Score a folder with L2bench and return the least time and the most memory."""
     arguments = ["score", str(folder), "--metrics", "l2bench/l2metrics", "--json"]
     found = [measure([sys.executable, "-m", "l2bench", *arguments]) for _ in range(runs)]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
@@ -22,6 +21,7 @@ NUMBERS = ("block_num", "exp_num")
 WORDS = ("worker_id", "block_type", "block_subtype", "task_name", "task_params", "exp_status")
 _NEEDED = ("block_num", "exp_num", "block_type", "task_name")
 _CODED = pa.dictionary(pa.int32(), pa.string())
+_MISSING = frozenset(text.encode() for text in MISSING)
 #: Bytes that are parsed at once; a file that is larger is taken in pieces.
 PIECE = 2**28
 
@@ -30,7 +30,7 @@ PIECE = 2**28
 class Part:
     """Some rows of a file, columns by name: numbers (n,), and words with the code of each row.
 
-    A single word may come without codes. ``times`` are texts, None without such a column.
+    A single word may come without codes. ``times`` are bytes, None without such a column.
     """
 
     rows: int
@@ -76,27 +76,33 @@ def _pieces(raw: bytes, begin: int) -> Iterator[tuple[int, int]]:
 def _table(raw: bytes, begin: int, end: int, header: Sequence[str], measure: str) -> pa.Table:
     """Return a piece as a table, words as bytes where one stands throughout, else coded.
 
-    To read a column as bytes takes less than half as long. Whether one word stands throughout is
-    guessed from the first and the last line, and seen afterwards.
+    To read a column as bytes of one size takes less than half as long. Whether one word stands
+    throughout is guessed from the first and the last line, and seen afterwards.
     """
     first = raw[begin : raw.find(b"\n", begin)].split(b"\t")
     last = raw[raw.rfind(b"\n", begin, end - 1) + 1 : end - 1].split(b"\t")
-    same = zip(header, first, last, strict=False)
-    uniform = {c for c, one, other in same if c in WORDS and one == other}
+    guessed = {
+        column: len(one)
+        for column, one, other in zip(header, first, last, strict=False)
+        if column in WORDS and one == other and one not in _MISSING
+    }
     piece = memoryview(raw)[begin:end]
-    table = _read(piece, header, measure, uniform)
-    steps = np.arange(table.num_rows + 1, dtype=np.int32)
-    if all(_is_uniform(table[column].chunk(0), steps) for column in uniform):
-        return table
-    return _read(piece, header, measure, ())
+    try:
+        table = _read(piece, header, measure, guessed)
+        if all(_is_uniform(table[column].chunk(0), size) for column, size in guessed.items()):
+            return table
+    except pa.ArrowInvalid:  # a word of another size, or a fault that the next reading meets too
+        pass
+    return _read(piece, header, measure, {})
 
 
 def _read(
-    piece: memoryview, header: Sequence[str], measure: str, uniform: Collection[str]
+    piece: memoryview, header: Sequence[str], measure: str, sizes: Mapping[str, int]
 ) -> pa.Table:
+    """Return a table whose words are coded, or bytes where ``sizes`` has their number."""
     kinds = {**dict.fromkeys(WORDS, _CODED), **dict.fromkeys(NUMBERS, pa.int64())}
-    kinds |= {"timestamp": pa.string(), measure: pa.float64()}
-    kinds |= dict.fromkeys(uniform, pa.binary())
+    kinds |= {"timestamp": pa.binary(), measure: pa.float64()}
+    kinds |= {column: pa.binary(size) for column, size in sizes.items()}
     wanted = [column for column in header if column in kinds]
     return csv.read_csv(
         pa.BufferReader(piece),
@@ -113,13 +119,12 @@ def _read(
     )
 
 
-def _is_uniform(words: pa.BinaryArray, steps: Any) -> bool:
-    """Return whether all words (n,) are the same; ``steps`` are the numbers 0 to n."""
-    _, ends, content = words.buffers()
-    size, rest = len(words[0].as_py()), len(words) - 1
-    if not np.array_equal(np.frombuffer(ends, np.int32, len(steps)), steps * np.int32(size)):
+def _is_uniform(words: pa.FixedSizeBinaryArray, size: int) -> bool:
+    """Return whether all words, of this many bytes each, are the same."""
+    if words.null_count:  # among words of a size, those that stand for no value are told apart
         return False
-    repeats = size * rest  # the content is the same when it is moved by one word
+    content = words.buffers()[1].slice(0, size * len(words))
+    repeats = size * (len(words) - 1)  # the content is the same when it is moved by one word
     return not repeats or bool(content.slice(0, repeats).equals(content.slice(size, repeats)))
 
 

@@ -51,7 +51,7 @@ class Places:
 class LogRows:
     """All rows of a log: columns by name, numbers as arrays and words as coded Arrow arrays.
 
-    ``times`` holds the timestamps as texts. ``order`` says which row as read each row is, None that
+    ``times`` holds the timestamps as bytes. ``order`` says which row as read each row is, None that
     all stand as read. ``counter`` names how the log counts experiences.
     """
 
@@ -67,9 +67,9 @@ class LogRows:
         return self.places.where(self._as_read(row))
 
     def time(self, row: int) -> str | None:
-        """Return the timestamp of a row, if there is one."""
-        text: str | None = self.times[self._as_read(row)].as_py()
-        return text
+        """Return the timestamp of a row, if there is one that can be read."""
+        text: bytes | None = self.times[self._as_read(row)].as_py()
+        return None if text is None else text.decode(errors="replace")
 
     def _as_read(self, row: int) -> int:
         return row if self.order is None else int(self.order[row])
@@ -152,7 +152,7 @@ class _Gathered:
         for column, found in self.words.items():
             names, codes = part.words.get(column) or ([_DEFAULTS[column]], None)
             found.add(part.rows, names, codes)
-        self.times.append(pa.nulls(part.rows, pa.string()) if part.times is None else part.times)
+        self.times.append(pa.nulls(part.rows, pa.binary()) if part.times is None else part.times)
 
     def whole(self) -> LogRows:
         """Return the rows of all files, as read."""
@@ -161,7 +161,7 @@ class _Gathered:
             **{name: found.column(self.rows) for name, found in self.words.items()},
         }
         places = Places(tuple(self.names), np.array(self.starts))
-        times = pa.chunked_array(self.times, type=pa.string())
+        times = pa.chunked_array(self.times, type=pa.binary())
         return LogRows(columns, times, places, tuple(self.torn))
 
 
