@@ -24,9 +24,9 @@ LIGHT_PAGE, DARK_PAGE = "#FCFBF8", "#14171A"
 
 
 def test_a_task_looks_the_same_on_every_page_for_ever():
-    assert look("catch") == (5, "diamond")
-    assert look("mirrored-catch") == (0, "circle")
-    assert look("windy-catch") == (6, "triangle")
+    assert look("catch") == (4, "square")
+    assert look("mirrored-catch") == (6, "diamond")
+    assert look("windy-catch") == (3, "diamond")
 
 
 @pytest.mark.parametrize("suite", ["quickstart", "libero_object_cpu"])
