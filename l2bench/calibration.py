@@ -208,13 +208,14 @@ def expected(cast: Cast, costs: Sequence[Cost]) -> dict[str, Any]:
             simulation += block.episodes * ((cost.reset or 0) + horizon * (cost.step or 0))
             acting += block.episodes * horizon / cost.chunk * cost.act / cost.batch
     lives = len(seeds) * len(suites)
-    spread = max(1, min(cast.execution.workers, os.cpu_count() or 1))
+    cores = os.cpu_count() or 1
+    spread = max(1, min(cast.execution.workers, cores))
     parts = {
         "simulation": simulation / spread * len(seeds),
         "acting": acting * len(seeds),
         "learning": None if learning is None else learning * len(seeds),
     }
-    return {"lifetimes": lives, "workers": cast.execution.workers, **parts}
+    return {"lifetimes": lives, "workers": cast.execution.workers, "cores": cores, **parts}
 
 
 def _learn_seconds(cast: Cast, suite: Suite, block: Block, of: Mapping[int, Cost]) -> float | None:

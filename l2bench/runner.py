@@ -285,7 +285,9 @@ class LifetimeRunner:
         elif wanted and task_id not in self._unseen:
             self._unseen.add(task_id)
             logging.getLogger("l2bench").warning(
-                "no video of task '%s': its environment offers no rgb_array frames", task_id
+                "no video of task '%s': its environment, as it is set, offers no rgb_array frames "
+                "(see execution.videos in docs/suites.md)",
+                task_id,
             )
 
     def _usage(self) -> dict[str, int]:

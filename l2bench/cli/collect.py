@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from l2bench.cast import Cast
 from l2bench.cli.compose import compose
 from l2bench.cli.main import print_json
 from l2bench.cli.options import as_json, suite_and_overrides
+from l2bench.cli.progress import of_data
 from l2bench.plugins import Registry
 
 
@@ -24,7 +23,7 @@ def collect(suite: str, overrides: tuple[str, ...], as_json: bool) -> None:
     registry = Registry()
     composed = compose(registry, suite, overrides)
     cast = Cast.gather(registry, composed.suite, composed.agent, composed.execution)
-    cast.progress = _show
+    cast.progress = of_data()
     wanted = [
         index
         for index, task in enumerate(composed.suite.tasks)
@@ -53,8 +52,3 @@ def collect(suite: str, overrides: tuple[str, ...], as_json: bool) -> None:
         click.echo(f"suite '{composed.suite.id}' learns nothing from demonstrations")
     else:
         click.echo(f"data     {composed.execution.data}")
-
-
-def _show(done: int, total: int, text: str) -> None:
-    if sys.stderr.isatty():
-        click.echo(f"\r{text}: {done}/{total}", nl=done == total, err=True)

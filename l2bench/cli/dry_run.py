@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -22,6 +23,12 @@ def dry_run(
 ) -> None:
     """Print plan and time; ``measured`` has the costs measured here instead of looked up."""
     described = describe(registry, composed, cast)
+    if cast.execution.device.startswith("cuda") and shutil.which("nvidia-smi") is None:
+        click.echo(
+            f"warning: execution.device is {cast.execution.device}, and no NVIDIA driver is found "
+            f"here (nvidia-smi); an agent that finds no GPU refuses to run",
+            err=True,
+        )
     calibration = _calibration(cast) if measured else None
     cost = None if measured else estimate(cast, described)
     if as_json:
@@ -66,7 +73,8 @@ def _show(calibration: Mapping[str, Any]) -> None:
         shown = ", ".join(f"{n} {_short(s)}{note}" for n, s, note in parts if s is not None)
         click.echo(printable(f"  {tasks[0]}{more}: {shown}"))
     total = calibration["expected"]
-    where = f"{plural(total['lifetimes'], 'lifetime')}, {plural(total['workers'], 'worker')}"
+    workers = f"{plural(total['workers'], 'worker')} on {plural(total['cores'], 'core')}"
+    where = f"{plural(total['lifetimes'], 'lifetime')}, {workers}"
     click.echo(f"at most, with every episode at its horizon ({where}):")
     for name in ("simulation", "acting", "learning"):
         seconds = total[name]

@@ -137,7 +137,8 @@ def estimate(cast: Cast, described: dict[str, Any]) -> dict[str, Any]:
         "seconds": seconds * seeds / workers,
         "note": (
             f"at most, for {lifetimes} with every episode at its horizon on "
-            f"{plural(workers, 'worker')} at the cost of a step on a CPU core; episodes end at "
+            f"{plural(workers, 'worker')} with a core each, at the documented cost of a step; "
+            f"--calibrate measures it here; episodes end at "
             f"success, and the agent's own computing and the building of simulators come on top"
         ),
     }

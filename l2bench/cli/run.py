@@ -6,7 +6,7 @@ import contextlib
 import secrets
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from l2bench.cast import Cast
 from l2bench.cli.compose import compose
 from l2bench.cli.main import print_json
 from l2bench.cli.options import as_json, suite_and_overrides
+from l2bench.cli.progress import of_lifetimes
 from l2bench.cli.report import write_page
 from l2bench.errors import Interrupted, UsageError
 from l2bench.lifetimes import Run, slug
@@ -70,7 +71,7 @@ def run(
     cast.check_data()
     folder = (out or _default_folder(cast)).absolute()
     with (
-        _progress() as progress,
+        of_lifetimes() as progress,
         contextlib.redirect_stdout(sys.stderr),  # standard output is the command's alone
         _resumable(["l2bench", "run", suite, *overrides, "-o", str(folder), "--resume"]),
     ):
@@ -100,41 +101,3 @@ def _default_folder(cast: Cast) -> Path:
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     name = f"{cast.suite.id}__{slug(cast.agent_name)}__{stamp}-{secrets.token_hex(3)}"
     return Path("runs") / name
-
-
-@contextlib.contextmanager
-def _progress() -> Iterator[Callable[..., None]]:
-    """Yield a progress callback: a bar with the time left on a terminal, else nothing."""
-    if not sys.stderr.isatty():
-        yield lambda *_: None
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description:<44}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(elapsed_when_finished=False),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        shown = bar.add_task("starting", total=1.0)
-
-        def report(
-            done: int, of: int, at: int, blocks: int, text: str, share: float | None
-        ) -> None:
-            if share is None:
-                bar.update(shown, description=text[:44])
-                return
-            where = f"lifetime {done + 1}/{of}, block {min(at + 1, blocks)}/{blocks}: {text}"
-            bar.update(shown, completed=(done + share) / of, description=where[:44])
-
-        yield report

@@ -166,6 +166,7 @@ def choices(
 
     Raises:
         UsageError: there is no such device; the text states both numberings.
+        Unsupported: a GPU was asked for by name, and there is none.
     """
     if isinstance(wished.egl, int):
         if wished.egl >= len(devices):
@@ -183,6 +184,11 @@ def choices(
     if own:
         return tuple(own)
     if wished.device.startswith("cuda"):
+        if not _DRIVER.exists() and all(device.cuda is None for device in devices):
+            raise Unsupported(
+                f"execution.device is {wished.device}, and there is no NVIDIA GPU here: no driver, "
+                f"and none among EGL's devices; leave it at auto on this machine"
+            )
         what = "is not visible" if number is None else f"is CUDA {number} of the machine"
         raise _refusal(f"{wished.device} {what}, and no EGL device belongs to it", devices, wished)
     return (min(devices, key=lambda device: (device.cuda is not None, device.egl)),)

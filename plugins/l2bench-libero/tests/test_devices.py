@@ -85,7 +85,6 @@ def test_a_gpu_without_egl_is_refused_with_both_numberings(machine):
 @pytest.mark.parametrize(
     ("found", "visible", "device", "words"),
     [
-        (CPU, None, "cuda", r"cuda is CUDA 0 of .*; there is EGL 0 = no CUDA\."),
         (FOUR, "3", "cuda:1", r"cuda:1 is not visible.*EGL 0 = CUDA 2, EGL 1 = CUDA 3, "),
         (FOUR, None, "cuda:7", r"cuda:7 is CUDA 7 of .*EGL 4 = no CUDA"),
         (FOUR, "MIG-x", "cuda:0", r"VISIBLE_DEVICES MIG-x\): cuda:0 is not visible"),
@@ -96,6 +95,23 @@ def test_only_auto_and_cpu_may_be_rendered_elsewhere(machine, found, visible, de
     machine(found, visible)
     with pytest.raises(UsageError, match=words):
         chosen(device)
+    assert chosen("auto")
+
+
+@pytest.mark.parametrize(
+    ("driver", "kind", "words"),
+    [
+        (True, UsageError, r"cuda is CUDA 0 of .*; there is EGL 0 = no CUDA\."),
+        (False, Unsupported, "device is cuda, and there is no NVIDIA GPU here"),
+    ],
+)
+def test_a_gpu_that_egl_lacks_is_told_from_one_that_is_not_there(
+    machine, monkeypatch, tmp_path, driver, kind, words
+):
+    machine(CPU)
+    monkeypatch.setattr(devices, "_DRIVER", tmp_path if driver else tmp_path / "none")
+    with pytest.raises(kind, match=words):
+        chosen("cuda")
     assert chosen("auto")
 
 
