@@ -12,6 +12,7 @@ import numpy as np
 
 from l2bench import conditions
 from l2bench.bundle.reader import Bundle, find_bundles, read_bundle, refuse_mixture
+from l2bench.deviations import differences
 from l2bench.errors import UsageError, choices, nearest
 from l2bench.metrics.statistics import (
     MINIMUM_FOR_BOOTSTRAP,
@@ -21,8 +22,7 @@ from l2bench.metrics.statistics import (
     mean_interval,
     t_quantile,
 )
-from l2bench.scoring import bootstrap_generator
-from l2bench.suite import differences
+from l2bench.scoring import bootstrap_generator, inputs_of, lifetime_generator
 
 #: Standard normal quantile of a two-sided 95 % interval.
 Z = 1.959963984540054
@@ -152,13 +152,8 @@ def compare(contenders: Sequence[Contender], metrics: Sequence[str] = ()) -> dic
     }
     if reasons:
         return {**head, "metrics": []}
-    inputs = "".join(
-        bundle.manifest.tables["episodes"].content_sha256
-        for each in contenders
-        for bundle in each.bundles
-    )
     chosen = _chosen(contenders, metrics)
-    return {**head, "metrics": [_metric(contenders, id, inputs) for id in chosen]}
+    return {**head, "metrics": [_metric(contenders, id) for id in chosen]}
 
 
 def _chosen(contenders: Sequence[Contender], metrics: Sequence[str]) -> list[str]:
@@ -169,17 +164,26 @@ def _chosen(contenders: Sequence[Contender], metrics: Sequence[str]) -> list[str
     return list(metrics) or [id for id, definition in known.items() if definition["headline"]]
 
 
-def _metric(contenders: Sequence[Contender], id: str, inputs: str) -> dict[str, Any]:
-    rng = bootstrap_generator(inputs, id)
+def _metric(contenders: Sequence[Contender], id: str) -> dict[str, Any]:
+    """Return the estimates, which are those of a summary, and the differences of one metric."""
     definition = next(c.definitions[id] for c in contenders if id in c.definitions)
-    values = [c.values.get(id, {}) for c in contenders]
+    values = [dict(sorted(c.values.get(id, {}).items())) for c in contenders]
+    inputs = [inputs_of(c.bundles, [b.scores for b in c.bundles]) for c in contenders]
     pairs = [
         {
             "agents": [contenders[i].label, contenders[j].label],
-            **paired_difference(values[i], values[j], rng),
+            **paired_difference(
+                values[i],
+                values[j],
+                bootstrap_generator("".join(sorted((inputs[i], inputs[j]))), id),
+            ),
         }
         for i in range(len(values))
         for j in range(i + 1, len(values))
+    ]
+    estimates = [
+        estimate(list(own.values()), lifetime_generator(of, id), definition["range"])
+        for own, of in zip(values, inputs, strict=True)
     ]
     better = definition["higher_is_better"]
     return {
@@ -188,9 +192,7 @@ def _metric(contenders: Sequence[Contender], id: str, inputs: str) -> dict[str, 
         "range": definition["range"],
         "unit": definition["unit"],
         "higher_is_better": better,
-        "estimates": [
-            asdict(estimate(list(v.values()), rng, definition["range"])) for v in values
-        ],
+        "estimates": [asdict(found) for found in estimates],
         "pairs": pairs,
         "ranks": ranks([c.label for c in contenders], pairs, bool(better)) if better is not None
         else None,
@@ -200,10 +202,13 @@ def _metric(contenders: Sequence[Contender], id: str, inputs: str) -> dict[str, 
 def paired_difference(
     one: Mapping[int, float], other: Mapping[int, float], rng: np.random.Generator
 ) -> dict[str, Any]:
-    """Return the difference (first minus second) of two agents on one metric."""
+    """Return the difference (first minus second) of two agents on one metric.
+
+    With a generator in the same state the other difference has the same interval, mirrored.
+    """
     if not one or not other:
         return {"verdict": "undefined", "note": "one of them has no value"}
-    x, y = np.array(list(one.values())), np.array(list(other.values()))
+    x, y = (np.array([side[seed] for seed in sorted(side)]) for side in (one, other))
     wins = np.sign(x[:, None] - y[None, :])
     shared = sorted(one.keys() & other.keys())
     paired = len(shared) == len(one) == len(other)
@@ -224,10 +229,16 @@ def paired_difference(
         spread = float(gaps.std(ddof=1))
     else:
         spread = math.sqrt(x.var(ddof=1) + y.var(ddof=1))
-    if spread <= 1e-12 * np.max(np.abs([*x, *y])):  # 0 but for rounding
-        same = "identical" if not result["difference"] else "apart"
+    rounding = 1e-12 * np.max(np.abs([*x, *y]))
+    if spread <= rounding:
+        same = "identical" if abs(result["difference"]) <= rounding else "apart"
         return {**result, "verdict": same, "note": "every lifetime differs by the same amount"}
-    low, high, method = mean_interval(gaps, rng) if paired else difference_interval(x, y, rng)
+    swapped = sorted(other.items()) < sorted(one.items())
+    if paired:
+        low, high, method = mean_interval(-gaps if swapped else gaps, rng)
+    else:
+        low, high, method = difference_interval(*((y, x) if swapped else (x, y)), rng)
+    low, high = (-high, -low) if swapped else (low, high)
     apart = low > 0 or high < 0
     result |= {"low": low, "high": high, "method": method}
     result["verdict"] = "apart" if apart else "not told apart"

@@ -6,8 +6,9 @@ several tasks; runs are lifetimes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from l2bench.metrics.aggregates import (
     probability_of_improvement,
 )
 from l2bench.metrics.meanings import NEVER_LEARNED, about_keeping
-from l2bench.metrics.statistics import LEVEL, MINIMUM_RUNS, RESAMPLES, estimate
+from l2bench.metrics.statistics import LEVEL, MINIMUM_RUNS, RESAMPLES, Aggregate
 from l2bench.metrics.views import matrix
 from l2bench.scoring import bootstrap_generator
 
@@ -55,6 +56,7 @@ def weighed(contenders: Sequence[Contender], metrics: Sequence[str] = ()) -> dic
             "id": first.id,
             "version": first.version,
             "title": first.title,
+            "tasks": [task.id for task in first.tasks],
             "deviations": sorted(
                 {key for c in contenders for b in c.bundles for key in b.manifest.suite.deviations}
             ),
@@ -113,7 +115,7 @@ def outcomes(contenders: Sequence[Contender]) -> dict[str, Any] | None:
         return None
     runs = [_run_scores({name: scores[name] for name in shared}) for scores in each]
     labels = [c.label for c in contenders]
-    inputs = repr(each)
+    inputs = [repr(sorted((name, *sorted(own.items())) for name, own in s.items())) for s in each]
     return {
         "tasks": shared,
         "n_tasks": len(names),
@@ -121,10 +123,10 @@ def outcomes(contenders: Sequence[Contender]) -> dict[str, Any] | None:
         "agents": [
             {
                 "agent": label,
-                "statistics": [_statistic(own, s, label, inputs) for s in STATISTICS],
-                "profile": profile(own, bootstrap_generator(inputs, "profile", label)),
+                "statistics": [_statistic(own, s, of) for s in STATISTICS],
+                "profile": profile(own, bootstrap_generator(of, "profile")),
             }
-            for label, own in zip(labels, runs, strict=True)
+            for label, own, of in zip(labels, runs, inputs, strict=True)
         ],
         "pairs": [
             _pair(labels, runs, each, shared, (i, j), inputs)
@@ -157,8 +159,8 @@ def _run_scores(scores: Scores) -> RunScores:
     return RunScores.of(run=run, task=task, score=score)
 
 
-def _statistic(own: RunScores, name: str, label: str, inputs: str) -> dict[str, Any]:
-    return asdict(aggregate(own, name, bootstrap_generator(inputs, name, label)))
+def _statistic(own: RunScores, name: str, inputs: str) -> dict[str, Any]:
+    return asdict(aggregate(own, name, bootstrap_generator(inputs, name)))
 
 
 def profile(scores: RunScores, rng: np.random.Generator) -> dict[str, Any]:
@@ -190,17 +192,28 @@ def _pair(
     each: Sequence[Scores],
     shared: Sequence[str],
     at: tuple[int, int],
-    inputs: str,
+    inputs: Sequence[str],
 ) -> dict[str, Any]:
     """Return how likely the first is better than the second, and by how much on each task."""
     i, j = at
-    agents = [labels[i], labels[j]]
-    rng = bootstrap_generator(inputs, "improvement", *agents)
-    chance = probability_of_improvement(runs[i], runs[j], rng)
+    both = "".join(sorted((inputs[i], inputs[j])))  # the same for the pair in either order
+    rng = bootstrap_generator(both, "improvement")
+    if inputs[i] <= inputs[j]:
+        chance = probability_of_improvement(runs[i], runs[j], rng)
+    else:
+        chance = _mirrored(probability_of_improvement(runs[j], runs[i], rng))
     rows = []
     for name in shared:
-        own = bootstrap_generator(inputs, "task", name, *agents)
-        means = [estimate(list(side[name].values()), own).mean for side in (each[i], each[j])]
-        difference = paired_difference(each[i][name], each[j][name], own)
+        sides = each[i][name], each[j][name]
+        means = [math.fsum(side.values()) / len(side) for side in sides]
+        difference = paired_difference(*sides, bootstrap_generator(both, "task", name))
         rows.append({"task": name, "means": means, **difference})
-    return {"agents": agents, "improvement": asdict(chance), "tasks": rows}
+    return {"agents": [labels[i], labels[j]], "improvement": asdict(chance), "tasks": rows}
+
+
+def _mirrored(chance: Aggregate) -> Aggregate:
+    """Return the chance of the second of a pair from that of the first."""
+    value, low, high = (
+        None if p is None else 1 - p for p in (chance.value, chance.high, chance.low)
+    )
+    return replace(chance, value=value, low=low, high=high)

@@ -183,7 +183,7 @@ def summarise_bundles(
     pairs = sorted(zip(bundles, scored, strict=True), key=lambda p: p[0].manifest.seed.lifetime)
     bundles, scored = [bundle for bundle, _ in pairs], [scores for _, scores in pairs]
     first = bundles[0]
-    inputs = "".join(str(scores.get("inputs")) for scores in scored)
+    inputs = inputs_of(bundles, scored)
     return {
         "format": "l2bench.summary",
         "format_version": FORMAT_VERSION,
@@ -198,6 +198,17 @@ def summarise_bundles(
         "n_tasks": len(first.suite.tasks),
         "metrics": [_across(entries, inputs) for entries in _by_metric(bundles, scored)],
     }
+
+
+def inputs_of(bundles: Sequence[Bundle], scored: Sequence[Mapping[str, Any]]) -> str:
+    """Return what tells the lifetimes of an agent from others: their tables' digests by seed."""
+    pairs = sorted(zip(bundles, scored, strict=True), key=lambda p: p[0].manifest.seed.lifetime)
+    return "".join(str(scores.get("inputs")) for _, scores in pairs)
+
+
+def lifetime_generator(inputs: str, id: str) -> np.random.Generator:
+    """Return the generator of a summary's estimate of a metric of the whole lifetime."""
+    return bootstrap_generator(inputs, id, None, None)
 
 
 def bootstrap_generator(inputs: str, *names: str | None) -> np.random.Generator:

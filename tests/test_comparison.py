@@ -10,6 +10,8 @@ from support import probe_suite, run_suite
 
 from l2bench.comparison import Contender, compare, contender, paired_difference, ranks
 from l2bench.errors import UsageError
+from l2bench.outcomes import weighed
+from l2bench.scoring import summarise
 
 RNG = np.random.default_rng
 
@@ -148,6 +150,52 @@ def test_gaps_that_differ_by_rounding_only_have_no_interval():
     assert len({better[seed] - base[seed] for seed in base}) > 1
     pair = paired_difference(better, base, RNG(0))
     assert (pair["verdict"], pair["low"]) == ("apart", None)
+
+
+def test_a_difference_by_rounding_only_is_none():
+    pair = paired_difference(
+        dict.fromkeys(range(4), 0.1 + 0.2), dict.fromkeys(range(4), 0.3), RNG(0)
+    )
+    assert (pair["verdict"], pair["low"]) == ("identical", None)
+
+
+@pytest.mark.parametrize("shift", [0, 100])
+@pytest.mark.parametrize("seed", range(20))
+def test_the_other_way_round_the_difference_is_mirrored(seed, shift):
+    draws = RNG(seed).normal(size=(2, 12))
+    one, other = (dict(enumerate(own.tolist())) for own in draws)
+    other = {key + shift: value for key, value in other.items()}
+    pair = paired_difference(one, other, RNG(1))
+    back = paired_difference(dict(reversed(other.items())), dict(reversed(one.items())), RNG(1))
+    assert pair["method"] == "bootstrap"
+    assert pair["paired"] == (shift == 0)
+    assert (pair["low"], pair["high"]) == (-back["high"], -back["low"])
+    assert pair["verdict"] == back["verdict"]
+
+
+def test_the_order_of_the_agents_changes_no_number(registry, tmp_path):
+    names = ("forgetter", "perfect", "random")
+    suite = probe_suite(2, seeds=list(range(11)))
+    for name in names:
+        run_suite(registry, suite, name, tmp_path / name)
+    there = weighed([contender(tmp_path / name) for name in names])
+    back = weighed([contender(tmp_path / name) for name in reversed(names)])
+    assert any(metric["estimates"][2]["method"] == "bootstrap" for metric in there["metrics"])
+    for one, other in zip(there["metrics"], back["metrics"], strict=True):
+        assert one["estimates"] == other["estimates"][::-1]
+        assert one["ranks"] == other["ranks"]
+        mirrored = {tuple(pair["agents"]): pair for pair in other["pairs"]}
+        for pair in one["pairs"]:
+            again = mirrored[tuple(reversed(pair["agents"]))]
+            assert pair["verdict"] == again["verdict"]
+            if pair.get("low") is not None:
+                assert (pair["low"], pair["high"]) == (-again["high"], -again["low"])
+    assert there["outcomes"]["agents"] == back["outcomes"]["agents"][::-1]
+    summary = summarise(sorted((tmp_path / "random").glob("*.l2b")))
+    alone = {metric["id"]: metric for metric in summary["metrics"] if metric["scope"] == "lifetime"}
+    for metric in there["metrics"]:
+        own = metric["estimates"][2]
+        assert {key: alone[metric["id"]][key] for key in own} == own
 
 
 def test_unequal_numbers_of_lifetimes_are_all_used():

@@ -226,10 +226,7 @@ class _Work:
     ) -> Value:
         """Return the first value of a pair, or the reason why there is none."""
         source, target = names
-        chosen = found[:1]
-        if self.settings.first_transfer == "defined":
-            chosen = [item for item in found if item[0] is not None][:1] or chosen
-        number, reason = chosen[0] if chosen else (None, gap)
+        number, reason = first_value(found, self.settings) if found else (None, gap)
         return Value(id, number, int(number is not None), target, source, reason)
 
     def gap(self, source: int, target: int, direction: Direction) -> str:
@@ -248,6 +245,14 @@ class _Work:
         if any(regimes[0] < r < regimes[-1] for r in useful):
             return "not kept: another task was learned between the same two evaluations"
         return f"task {names[1]} was not evaluated after task {names[0]} was learned"
+
+
+def first_value(
+    found: Sequence[tuple[float | None, str | None]], settings: Settings
+) -> tuple[float | None, str | None]:
+    """Return the value, or the reason for none, that stands for several in time order."""
+    known = (item for item in found if item[0] is not None)
+    return next(known, found[0]) if settings.first_transfer == "defined" else found[0]
 
 
 def _quotient(

@@ -17,7 +17,7 @@ from l2bench.metrics.definitions import L2M, L2METRICS_SET, LIBERO
 from l2bench.metrics.l2m_lifetime import log_of
 from l2bench.metrics.l2m_log import Log, learning_part
 from l2bench.metrics.l2m_settings import L2METRICS, TEXT, Settings
-from l2bench.metrics.l2m_transfer import METHODS, metric_id
+from l2bench.metrics.l2m_transfer import METHODS, Direction, Transfer, first_value, metric_id
 from l2bench.metrics.libero_parts import FloatArray, Missing, PerTask
 from l2bench.metrics.scores import Metric, Scores, Value, undefined
 from l2bench.metrics.views import cells
@@ -203,12 +203,20 @@ class L2MMetrics(MetricSet):
         for members in scores.transfers.pairs.values():
             for value in members:
                 yield replace(value, id=f"{value.id}_pair")
-        for item in scores.transfers.joint:
+        yield from self._joint_values(scores.transfers.joint)
+
+    def _joint_values(self, joint: Sequence[Transfer]) -> Iterator[Value]:
+        """Yield one value of the same sources and target, by the rule that holds for pairs."""
+        together: dict[tuple[Direction, str, str], list[Transfer]] = {}
+        for item in joint:
+            key = item.direction, " + ".join(item.sources), item.target
+            together.setdefault(key, []).append(item)
+        for (direction, source, target), items in together.items():
             for method in METHODS:
-                number, reason = item.get(method)
-                source = " + ".join(item.sources)
-                id = f"joint_{metric_id(item.direction, method)}"
-                yield Value(id, number, int(number is not None), item.target, source, reason)
+                found = [item.get(method) for item in items]
+                number, reason = first_value(found, self.profile)
+                id = f"joint_{metric_id(direction, method)}"
+                yield Value(id, number, int(number is not None), target, source, reason)
 
 
 class L2MetricsMetrics(L2MMetrics):

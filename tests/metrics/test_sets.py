@@ -226,6 +226,22 @@ def test_reasons_name_the_missing_blocks():
     assert joint.value == 1
 
 
+def test_sources_learned_together_again_give_one_value():
+    together = [{"learn": "task-1"}, {"learn": "task-2"}]
+    blocks = [{"evaluate": "all"}]
+    for pair in (together, together[::-1], together):
+        blocks += [*pair, {"evaluate": "all"}]
+    suite = probe_suite(3, every=None, scenario={"kind": "blocks", "blocks": blocks})
+    level = iter((0.2, 0.4, 0.6, 0.8))
+    levels = {row: next(level) for row in (0, 3, 6, 9)}
+    life = lifetime(suite, lambda row, task: levels[row["block_index"]])
+    found = L2MMetrics().score(life)
+    keys = [(value.id, value.task, value.source) for value in found.values]
+    assert len(keys) == len(set(keys))
+    joint = found.get("l2m.joint_forward_transfer_ratio", "task-3", "task-1 + task-2")
+    assert joint.value == pytest.approx(2.0)
+
+
 def test_an_evaluation_that_failed_is_missing_not_zero():
     def gappy(row, task):
         return math.nan if row["role"] == "curve" and row["checkpoint"] == 2 else 0.5

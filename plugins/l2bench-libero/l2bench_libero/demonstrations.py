@@ -17,6 +17,7 @@ from l2bench.errors import RunFailed, Unsupported
 from l2bench_libero import hdf5, installation
 from l2bench_libero import observation as obs
 from l2bench_libero.experts import VERSION, Expert, make_expert, settle_steps
+from l2bench_libero.layout import opened, origin_of
 from l2bench_libero.simulator import LiberoEnv
 from l2bench_libero.tasks import Task, find
 
@@ -122,7 +123,10 @@ def _intact(path: Path, recipe: Recipe) -> bool:
     if not path.exists():
         return False
     try:
-        return not hdf5.problems(path, "both" if recipe.pixels else "state")
+        if hdf5.problems(path, "both" if recipe.pixels else "state"):
+            return False
+        with opened(path) as file:
+            return origin_of(file["data"]) == json.loads(json.dumps(dict(recipe.key())))
     except Unsupported:
         return False
 

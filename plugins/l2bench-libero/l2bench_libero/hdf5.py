@@ -21,7 +21,16 @@ from numpy.typing import NDArray
 from l2bench.bundle.hashing import file_hash
 from l2bench.environment import Demonstrations
 from l2bench.errors import Unsupported, UsageError, choices, nearest
-from l2bench_libero.layout import BEFORE, ORIGIN, RECORDED, demos, keys, opened, problems
+from l2bench_libero.layout import (
+    BEFORE,
+    ORIGIN,
+    RECORDED,
+    demos,
+    keys,
+    opened,
+    origin_of,
+    problems,
+)
 from l2bench_libero.observation import CAMERAS, PROPRIOS, combined, proprio, turn
 
 __all__ = ["Request", "Writer", "digest", "problems", "read"]
@@ -98,7 +107,7 @@ def contents(path: Path, request: Request) -> Contents:
         lengths = tuple(len(data[name]["actions"]) - LOST[pairing] for name in names)
         lengths = tuple(min(length, request.longest or length) for length in lengths)
         arrays = _arrays(path, [data[name]["obs"] for name in names], request)
-        origin: dict[str, Any] = json.loads(data.attrs.get(ORIGIN, "{}"))
+        origin = origin_of(data) or {}
     origin |= {"file": path.name, "pairing": pairing, "count": len(names)}
     if request.longest:
         origin["longest"] = request.longest
@@ -196,6 +205,9 @@ class Writer:
     """Writes demonstrations one by one; the file appears under its name when all is well.
 
     Use as a context manager: an exception leaves no file behind.
+
+    Raises:
+        Unsupported: the folder cannot be written to.
     """
 
     def __init__(
@@ -203,8 +215,15 @@ class Writer:
     ) -> None:
         self._path = path
         self._temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = h5py.File(self._temporary, "w")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = h5py.File(self._temporary, "w")
+        except OSError as error:
+            raise Unsupported(
+                f"demonstrations cannot be written below {path.parent} "
+                f"({os.strerror(error.errno) if error.errno else error}); make room there, or set "
+                f"execution.data to another folder"
+            ) from error
         self._data = self._file.create_group("data")
         for name, value in attributes.items():
             self._data.attrs[name] = value

@@ -82,6 +82,15 @@ def demos(data: Any) -> list[str]:
     return sorted((name for name in data if re.fullmatch(r"demo_\d+", name)), key=_number)
 
 
+def origin_of(data: Any) -> dict[str, Any] | None:
+    """Return what a file says of how it was made: nothing in official ones, None if unreadable."""
+    try:
+        found = json.loads(data.attrs.get(ORIGIN, "{}"))
+    except (ValueError, TypeError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
 def _described(item: Any) -> str:
     if isinstance(item, h5py.Dataset):
         return f"{item.dtype} {item.shape}"
@@ -104,6 +113,16 @@ def _array_problem(group: Any, key: str, shape: _Shape, kind: str, length: int |
     return "" if fits else problem
 
 
+def _number_problem(item: Any) -> str:
+    """Return which row of a float array (rows, ...) holds what is no finite number, "" if none."""
+    values = item[()]
+    if np.isfinite(values).all():
+        return ""
+    row, *_ = np.argwhere(~np.isfinite(values))[0]
+    found = values[row][~np.isfinite(values[row])].flat[0]
+    return f"expected finite numbers, found {found:g} in row {row}"
+
+
 def _demo_problems(demo: Any, name: str, observation: str) -> Iterator[str]:
     shape, kind = _ARRAYS["actions"]
     problem = _array_problem(demo, "actions", shape, kind, None)
@@ -117,6 +136,8 @@ def _demo_problems(demo: Any, name: str, observation: str) -> Iterator[str]:
         yield f"/data/{name} attribute num_samples: expected {length}, found {found}"
     for key, (shape, kind) in _ARRAYS.items():
         problem = _array_problem(demo, key, shape, kind, length)
+        if not problem and kind == "f" and key != "actions":  # their range is looked at below
+            problem = _number_problem(demo[key])
         if problem:
             yield f"/data/{name}/{key}: {problem}"
     obs = demo.get("obs")
@@ -126,6 +147,8 @@ def _demo_problems(demo: Any, name: str, observation: str) -> Iterator[str]:
     for key in keys(observation):
         shape, kind = _OBSERVATIONS[key]
         problem = _array_problem(obs, key, shape, kind, length)
+        if not problem and kind == "f":
+            problem = _number_problem(obs[key])
         if problem:
             yield f"/data/{name}/obs/{key}: {problem}"
     actions = demo["actions"][()]
@@ -166,6 +189,8 @@ def _file_problems(file: Any, observation: str, stored: str) -> Iterator[str]:
     recorded = data.attrs.get(RECORDED)
     if recorded not in (None, BEFORE):
         yield f"/data attribute {RECORDED}: expected {BEFORE!r} or nothing, found {recorded!r}"
+    if origin_of(data) is None:
+        yield f"/data attribute {ORIGIN}: expected a JSON object, found {data.attrs[ORIGIN]!r:.80}"
     if observation != "state":
         yield from _orientation_problems(data, stored)
     for name in names:

@@ -126,6 +126,8 @@ def replace(file, key, values):
         ("actions", np.full((4, 7), 2.0), r"expected values in \[-1, 1\], found 2 to 2"),
         ("actions", np.full((4, 7), np.nan), r"expected values in \[-1, 1\], found nan to nan"),
         ("robot_states", np.zeros((4, 8)), r"expected float \(4, 9\), found float64 \(4, 8\)"),
+        ("states", np.full((4, 6), np.inf), "expected finite numbers, found inf in row 0"),
+        ("obs/ee_states", np.diag([1, 1, 1, 1, 1, np.nan])[2:], "found nan in row 3"),
         ("states", np.zeros((3, 6)), r"expected float \(4, any\), found float64 \(3, 6\)"),
         ("obs/ee_states", np.zeros(4), r"expected float \(4, 6\), found float64 \(4,\)"),
         ("obs/agentview_rgb", np.zeros((4, 2, 2, 3)), r"expected uint8 \(4, any, any, 3\)"),
@@ -138,6 +140,14 @@ def test_wrong_shapes_types_and_values_are_named(official, key, values, found):
     [problem] = hdf5.problems(official)
     assert f"/data/demo_1/{key}: " in problem
     assert re.search(found, problem)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "null"])
+def test_an_origin_that_is_no_object_is_named(official, text):
+    with h5py.File(official, "r+") as file:
+        file["data"].attrs["l2bench_origin"] = text
+    [problem] = hdf5.problems(official)
+    assert "/data attribute l2bench_origin: expected a JSON object" in problem
 
 
 def test_wrong_and_missing_counts_are_named(official):
@@ -255,3 +265,9 @@ def test_the_same_demonstrations_give_the_same_bytes(tmp_path):
         with hdf5.Writer(tmp_path / name, {"env_name": "x"}, {"seed": 3}) as writer:
             writer.add(*episode(3, 1.0))
     assert hdf5.digest(tmp_path / "a.hdf5") == hdf5.digest(tmp_path / "b.hdf5")
+
+
+def test_a_folder_that_cannot_be_written_to_is_named(tmp_path):
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(Unsupported, match=r"cannot be written below .*taken.*set execution\.data"):
+        hdf5.Writer(tmp_path / "taken" / "demos.hdf5", {}, {})
