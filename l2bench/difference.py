@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from l2bench.bundle.reader import Bundle
 from l2bench.bundle.store import VOLATILE
 from l2bench.bundle.tables import KEYS, plain
-from l2bench.suite import differences, flat
+from l2bench.deviations import differences, flat
 
 #: Within a block, what happens first comes first.
 TABLES = ("learning", "series", "episodes", "cells", "blocks")

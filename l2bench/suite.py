@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
 import rfc8785
@@ -306,42 +307,20 @@ def suite_hash(resolved: Mapping[str, Any]) -> str:
     return "sha256:" + hashlib.sha256(b"l2bench.suite.v1\n" + canonical).hexdigest()
 
 
-def differences(base: Suite, changed: Suite) -> tuple[str, ...]:
-    """Return the dotted keys in which two resolved suites differ, as far as scores can.
-
-    A key that differs in every task they share is given once, as ``tasks.*.key``.
-    """
-    if base.hash == changed.hash:
-        return ()
-    before, after = base.resolved(), changed.resolved()
-    old = {task["id"]: flat(task) for task in before.pop("tasks")}
-    new = {task["id"]: flat(task) for task in after.pop("tasks")}
-    keys = [key for key in _unequal(flat(before), flat(after)) if key not in PRESENTATION]
-    keys += [f"tasks.{id}" for id in old.keys() ^ new.keys()]
-    shared = [id for id in old if id in new]
-    changes = {id: set(_unequal(old[id], new[id])) for id in shared}
-    everywhere = set.intersection(*changes.values()) if len(shared) > 1 else set()
-    keys += [f"tasks.*.{key}" for key in everywhere]
-    keys += [f"tasks.{id}.{key}" for id in shared for key in changes[id] - everywhere]
-    return tuple(sorted(keys))
-
-
-def _unequal(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    return [key for key in {**before, **after} if before.get(key) != after.get(key)]
-
-
-def flat(data: Any, prefix: str = "") -> dict[str, Any]:
-    """Return nested mappings as one, by dotted key; an empty one inside is a value itself."""
-    if isinstance(data, Mapping) and (data or not prefix):
-        return {k: v for key in data for k, v in flat(data[key], f"{prefix}{key}.").items()}
-    return {prefix.removesuffix("."): data}
-
-
 ModelT = TypeVar("ModelT", bound=BaseModel)
+Place = tuple[int | str, ...]
 
 
-def judge(model: type[ModelT], data: Mapping[str, Any], what: str) -> ModelT:
+def judge(
+    model: type[ModelT],
+    data: Mapping[str, Any],
+    what: str,
+    written: Callable[[Place], tuple[str, Place]] | None = None,
+) -> ModelT:
     """Return ``data`` as a model, or refuse it in one line that names the first faults.
+
+    ``written`` says of the place of a fault what holds it, and where in there its author wrote it;
+    without, that is ``what`` and the place itself.
 
     Raises:
         UsageError: naming the key path, what was found and the nearest known key.
@@ -349,11 +328,25 @@ def judge(model: type[ModelT], data: Mapping[str, Any], what: str) -> ModelT:
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        found = error.errors()
-        inner = [fault for fault in found if fault["type"] != "too_short"] or found
-        faults = _together([_explain(model, fault) for fault in inner])
-        more = f" (and {len(faults) - 3} more)" if len(faults) > 3 else ""
-        raise UsageError(f"{what}: {'; '.join(faults[:3])}{more}") from None
+        raise UsageError(_refusal(model, error, written or (lambda at: (what, at)))) from None
+
+
+def _refusal(
+    model: type[BaseModel], error: ValidationError, written: Callable[[Place], tuple[str, Place]]
+) -> str:
+    found = error.errors()
+    inner = [fault for fault in found if fault["type"] != "too_short"] or found
+    texts: dict[str, list[str]] = {}
+    for fault in inner:
+        holder, place = written(fault["loc"])
+        texts.setdefault(holder, []).append(_explain(model, fault, place))
+    faults = [(holder, text) for holder, own in texts.items() for text in _together(own)]
+    more = f" (and {len(faults) - 3} more)" if len(faults) > 3 else ""
+    parts = [
+        f"{holder}: {'; '.join(text for _, text in own)}"
+        for holder, own in itertools.groupby(faults[:3], key=lambda fault: fault[0])
+    ]
+    return f"{'; '.join(parts)}{more}"
 
 
 def _together(faults: list[str]) -> list[str]:
@@ -364,8 +357,8 @@ def _together(faults: list[str]) -> list[str]:
     return [whole if len(each) > 1 else each[0] for whole, each in groups.items()]
 
 
-def _explain(model: type[BaseModel], fault: Any) -> str:
-    path = ".".join(str(part) for part in fault["loc"]) or "it"
+def _explain(model: type[BaseModel], fault: Any, place: Place) -> str:
+    path = ".".join(str(part) for part in place) or "it"
     if fault["type"] == "extra_forbidden":
         known = _keys_at(model, fault["loc"][:-1])
         hint = nearest(str(fault["loc"][-1]), known)

@@ -244,10 +244,33 @@ def changed_versions(cast: Cast, bundle: Bundle) -> list[str]:
     return changed
 
 
-def nothing(bundle: Bundle) -> RunFailed:
-    """Return the error of a bundle in which there is nothing to play again."""
+def untraced(bundle: Bundle) -> str:
+    """Return why a bundle keeps no trace, as the end of a sentence about it."""
+    acted = _acted(bundle)
+    if not acted:
+        return "keeps no traces, as no evaluation in it is acted"
+    segments = bundle.provenance.segments
+    share = segments[-1].execution.get("traces") if segments else None
+    if not share:
+        return "keeps no traces" if share is None else "ran with execution.traces=0"
+    return (
+        f"keeps no traces: chance drew none of its evaluation episodes ({acted}) at "
+        f"execution.traces={share}"
+    )
+
+
+def _acted(bundle: Bundle) -> int:
+    """Return how many evaluation episodes have steps; test samples have none."""
+    acted = [task.measure != "accuracy" for task in bundle.suite.tasks]
+    return sum(acted[at] for at in bundle.lifetime.episodes["task_index"].to_pylist())
+
+
+def nothing(path: Path, bundles: Sequence[Bundle]) -> RunFailed:
+    """Return the error of bundles in none of which there is anything to play again."""
+    first = untraced(bundles[0])
+    whose = f"none of {len(bundles)} bundles keeps traces; the first " if len(bundles) > 1 else ""
+    more = "run with execution.traces=1, or " if any(map(_acted, bundles)) else ""
     return RunFailed(
-        f"{bundle.folder} keeps 0 traces; run with execution.traces=0.05 or more, or verify with "
-        f"the agents kept by execution.keep_agents=true (--kept-agents DIR), or run it all again "
-        f"(--rerun)"
+        f"{path}: {whose}{first}; {more}verify with the agents kept by execution.keep_agents=true "
+        f"(--kept-agents DIR), or run it all again (--rerun)"
     )

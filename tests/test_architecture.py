@@ -12,11 +12,11 @@ from support import ROOT
 
 #: Each module may import those above it only (and its own package).
 ORDER = (
-    "errors", "limits", "seeding", "suite", "scenario", "environment", "actions", "lesson",
-    "interaction", "batches", "agent", "hookspecs", "plugins", "bundle", "metrics", "scoring",
-    "conditions", "comparison", "outcomes", "difference", "experts", "interop", "check", "cast",
-    "probing", "evaluation", "bookkeeping", "runner", "records", "lifetimes", "verification",
-    "calibration", "report", "leaderboard", "testing", "builtin", "cli", "__main__",
+    "errors", "limits", "seeding", "suite", "deviations", "scenario", "environment", "actions",
+    "lesson", "interaction", "batches", "agent", "hookspecs", "plugins", "bundle", "metrics",
+    "scoring", "conditions", "comparison", "outcomes", "difference", "experts", "interop", "check",
+    "cast", "probing", "evaluation", "bookkeeping", "runner", "records", "lifetimes",
+    "verification", "calibration", "report", "leaderboard", "testing", "builtin", "cli", "__main__",
 )  # fmt: skip
 PURE = ("bundle", "metrics", "scoring", "interop", "check", "report", "leaderboard")
 FORBIDDEN = {"gymnasium", "hydra", "torch", "omegaconf", "mujoco"}

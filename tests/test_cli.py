@@ -85,6 +85,78 @@ def test_odd_suite_files(cli, tmp_path, content, code, words):
     assert errors.count("\n") == 1
 
 
+SMALL = """
+id: small
+version: "1"
+title: Small
+task_defaults:
+  environment: l2bench/catch
+  horizon: 200
+  measure: catch_rate
+  learning: {source: interaction, unit: steps, amount: 400, every: 200}
+tasks: [{id: plain, task: catch}, {id: mirrored, task: mirrored_catch, horizon: 100}]
+scenario: {kind: sequential, episodes: 2}
+seeds: [0, 1]
+agent: {name: l2bench/tabular}
+profiles: {odd: {seeds: [2, 2]}, short: {scenario: {episodes: 1}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["experts=maybe", "title=x"], "override experts=maybe: 'experts': input should be"),
+        (["++experts=maybe"], "override ++experts=maybe: 'experts'"),
+        (["profile=short", "experts=maybe"], "override experts=maybe: 'experts'"),
+        (["expert=true"], "override expert=true: unknown key 'expert' (did you mean 'experts'?)"),
+        (["~scenario.kind"], "override ~scenario.kind: 'scenario.kind' is required"),
+        (["scenario.kind=blocks"], "override scenario.kind=blocks: 'scenario': blocks belong to"),
+        (["seeds=[1,1]", "agent=random"], "override seeds=[1,1]: 'it': seeds must be unique"),
+        (["execution.worker=2"], "override execution.worker=2: unknown key 'worker'"),
+        (["agent.settngs={}"], "override agent.settngs={}: unknown key 'settngs'"),
+        (
+            ["task_defaults.horizn=3"],
+            "override task_defaults.horizn=3: unknown key 'task_defaults.",
+        ),
+        (["task_defaults.learning.every=3"], "every=3: 'task_defaults.learning': every (3) must"),
+        (["tasks.1.horizn=3"], "override tasks.1.horizn=3: unknown key 'tasks.1.horizn'"),
+        (["tasks.1.horizon=-3"], "override tasks.1.horizon=-3: 'tasks.1.horizon'"),
+        (["profile=odd"], "small.yaml: 'it': seeds must be unique"),
+        (["profile=odd", "title=x"], "small.yaml: 'it': seeds must be unique"),
+    ],
+)
+def test_an_override_at_fault_is_named(cli, tmp_path, overrides, words):
+    path = tmp_path / "small.yaml"
+    path.write_text(SMALL)
+    assert cli("plan", path)[0] == 0
+    code, _, errors = cli("plan", path, *overrides)
+    assert code == 2
+    assert errors.startswith("l2bench: ")
+    assert words in errors
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (
+            "measure: catch_rate",
+            "measur: catch_rate",
+            "small.yaml: unknown key 'task_defaults.measur'",
+        ),
+        ("amount: 400", "amount: no", "small.yaml: 'task_defaults.learning.amount': input"),
+        ("horizon: 100", "horizon: no", "small.yaml: 'tasks.1.horizon': input"),
+        ("agent: {name", "agent: {nam", "small.yaml, agent: 'name' is required but missing"),
+    ],
+)
+def test_a_fault_of_the_file_is_named_where_it_stands(cli, tmp_path, old, new, words):
+    path = tmp_path / "small.yaml"
+    path.write_text(SMALL.replace(old, new))
+    code, _, errors = cli("plan", path, "title=x")
+    assert code == 2
+    assert words in errors
+    assert errors.count("'task_defaults.") <= 1
+
+
 def test_configurations_of_agents_and_agents_are_told_apart(cli, tmp_path):
     suite = tmp_path / "mine.yaml"
     suite.write_text((SUITES / "quickstart.yaml").read_text())

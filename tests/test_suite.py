@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import probe_suite
 
+from l2bench.deviations import differences
 from l2bench.errors import UsageError
 from l2bench.suite import Learning, Suite, judge
 
@@ -116,6 +117,36 @@ def test_keeping_the_best_needs_checkpoints():
 def test_every_must_divide_the_amount():
     with pytest.raises(UsageError, match="must divide"):
         judge(Learning, {"source": "samples", "unit": "epochs", "amount": 7, "every": 2}, "x")
+
+
+def test_the_metric_set_that_comes_with_the_bound_is_no_deviation_of_its_own(data):
+    plain = judge(Suite, data, "x")
+    bound = judge(Suite, {**data, "bound": True}, "x")
+    assert bound.metrics == (*plain.metrics, "l2bench/bound")
+    assert differences(plain, bound) == differences(bound, plain) == ("bound",)
+    fewer = judge(Suite, {**data, "bound": True, "metrics": ["l2bench/libero"]}, "x")
+    assert differences(bound, fewer) == differences(fewer, bound) == ("metrics",)
+    assert differences(plain, fewer) == differences(fewer, plain) == ("bound", "metrics")
+    named = judge(Suite, {**data, "metrics": ["l2bench/libero", "bound"]}, "x")
+    assert differences(fewer, named) == differences(named, fewer) == ("bound",)
+    assert differences(judge(Suite, {**data, "metrics": ["bound"]}, "x"), plain) == ("metrics",)
+
+
+def test_a_refusal_names_who_wrote_what_and_where(data):
+    """Faults that others wrote, or that were written elsewhere, stand under their own names."""
+    tasks = [{**task, "horizn": 3} for task in data["tasks"]]
+
+    def written(place):
+        if place[0] == "tasks":
+            return "file", ("defaults", *place[2:])
+        return "override", place
+
+    with pytest.raises(UsageError) as caught:
+        judge(Suite, {**data, "tasks": tasks, "experts": "maybe"}, "x", written)
+    text = str(caught.value)
+    assert text.startswith("file: unknown key 'defaults.horizn' (did you mean 'horizon'?)")
+    assert "; override: 'experts': input should be a valid boolean" in text
+    assert text.count("horizn") == 1
 
 
 def test_title_stays_out_of_the_hash_and_everything_else_is_in_it(data):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from support import ROOT, probe_suite
@@ -226,11 +228,23 @@ def test_an_agent_without_a_fingerprint_is_judged_by_what_it_does():
         check_agent(Amnesiac, ProbeEnvironment(), task("x", "probe_1", "interaction", horizon=1))
 
 
-def test_the_agent_and_the_environment_of_the_docs_keep_their_contract():
+def test_what_the_docs_show_keeps_its_contract():
     import re
 
-    page = (ROOT / "docs" / "plugins.md").read_text()
     shown: dict = {}
-    for block in re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S):
-        exec(compile(block, "plugins.md", "exec"), shown)
+    for name in ("plugins.md", "metrics.md"):
+        page = (ROOT / "docs" / name).read_text()
+        for block in re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S):
+            exec(compile(block, name, "exec"), shown)
     shown["test_plugin"](shown["Coins"], shown["Counter"])
+    shown["test_metric_set"](shown["Final"])
+
+
+@pytest.mark.parametrize("given", ["suites/quickstart.yaml", Path("run/0.l2b"), {"id": "x"}])
+def test_what_is_no_suite_is_told_with_the_way_to_one(registry, given):
+    metric_set = registry.resolve("metric_sets", "l2bench/gem")()
+    for check in (lambda: check_metric_set(metric_set, given), lambda: check_suite(given)):
+        with pytest.raises(AssertionError, match=r"^the suite is .*; give a l2bench.suite.Suite"):
+            check()
+    with pytest.raises(AssertionError, match=r"the metric set is the class .*; give an instance"):
+        check_metric_set(type(metric_set), probe_suite(2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import ClassVar
 
 import numpy as np
@@ -203,11 +204,52 @@ def test_the_command(tmp_path, cli):
     assert "parts at episodes" in out
 
 
+def test_bundles_without_traces_are_named_and_the_others_verified(tmp_path, cli):
+    suite = probe_suite(1, seeds=[0, 1, 2], scenario={"episodes": 1})
+    lived(tmp_path, suite=suite, traces=0.25)
+    folder = tmp_path / "run"
+    counts = [len(traced(read_bundle(path))) for path in find_bundles(folder)]
+    assert counts == [0, 2, 0]  # so the first is one without
+    episodes = read_bundle(find_bundles(folder)[0]).lifetime.episodes.num_rows
+    why = f"chance drew none of its evaluation episodes ({episodes}) at execution.traces=0.25"
+    code, out, _ = cli("verify", folder, "--episodes", "1")
+    lines = out.splitlines()
+    assert code == 0
+    assert lines[1] == f"  not verified: keeps no traces: {why}"
+    assert lines[-1] == "verified 1 of 1 episode of 1 bundle; 2 bundles without traces"
+    code, out, _ = cli("verify", folder, "--json")
+    data = json.loads(out)
+    assert (code, data["equal"]) == (0, True)
+    assert [each["equal"] for each in data["bundles"]] == [None, True, None]
+    assert why in data["bundles"][0]["reason"]
+
+    last = find_bundles(folder)[1]
+    forged = tmp_path / "forged"
+    row = traced(read_bundle(last))[0]
+    rows = list(read_bundle(last).lifetime.episodes.to_pylist())
+    at = [(r["block_index"], r["task_index"], r["episode_index"]) for r in rows].index(row)
+    edited(last, forged, "episodes", lambda t: with_value(t, "length", at, 7))
+    shutil.copytree(find_bundles(folder)[0], forged / find_bundles(folder)[0].name)
+    code, out, _ = cli("verify", forged)
+    assert code == 1
+    assert "not verified" in out
+    assert "length was 7" in out
+
+
+def test_where_no_bundle_keeps_traces_the_error_says_what_to_try(tmp_path, cli):
+    suite = probe_suite(1, seeds=[0, 1], scenario={"episodes": 1})
+    lived(tmp_path, suite=suite, traces=1e-9)
+    code, out, err = cli("verify", tmp_path / "run")
+    assert (code, out) == (1, "")
+    assert "none of 2 bundles keeps traces; the first keeps no traces: chance drew none" in err
+    assert "at execution.traces=1e-09; run with execution.traces=1, or verify with" in err
+
+
 def test_what_cannot_be_verified_is_told_apart(tmp_path, cli):
     bundle = lived(tmp_path, traces=0.0)
     code, _, err = cli("verify", bundle)
     assert code == 1
-    assert "0 traces" in err
+    assert f"{bundle}: ran with execution.traces=0; run with execution.traces=1, or" in err
     code, _, err = cli("verify", bundle, "--kept-agents", tmp_path)
     assert code == 2
     assert "keep_agents" in err

@@ -82,6 +82,8 @@ def read_json(path: Path) -> dict[str, Any]:
             not JSON, a repeated key, NaN or infinity, or nested too deeply.
     """
     try:
+        if path.is_fifo():  # it would be waited for without end
+            raise Unsupported(f"{path} is a pipe, expected a file")
         text = path.read_text(encoding="utf-8")
         data = json.loads(
             text,
@@ -131,7 +133,10 @@ def new_folder(path: Path, *, replace: bool = True, sync: bool = True) -> Iterat
         UsageError: if another process writes there, or, without ``replace``, has done so meanwhile.
     """
     if path.is_symlink() and replace:
-        path = path.resolve()
+        try:
+            path = path.resolve()
+        except (OSError, RuntimeError):  # a loop is the one or the other, by version of Python
+            raise UsageError(f"{path} is a link that leads nowhere; remove it") from None
     temporary, earlier = _hidden(path), _hidden(path, "old")
     with _alone_with(temporary, path):
         if earlier.exists() and not path.exists():
@@ -201,13 +206,18 @@ def claim(folder: Path) -> Path:
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir()
     except FileExistsError:
-        raise UsageError(
-            f"{folder} exists already; give another folder with -o, continue an interrupted run "
-            f"with --resume, or remove it"
-        ) from None
+        raise taken(folder) from None
     except OSError as error:
         raise RunFailed(f"cannot create {folder}: {error.strerror}") from None
     return folder
+
+
+def taken(folder: Path) -> UsageError:
+    """Return the refusal of an output folder that exists."""
+    return UsageError(
+        f"{folder} exists already; give another folder with -o, continue an interrupted run "
+        f"with --resume, or remove it"
+    )
 
 
 def guard_writes(what: str) -> Callable[[OSError], RunFailed]:

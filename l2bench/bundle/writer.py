@@ -22,6 +22,7 @@ from l2bench.bundle.files import (
     new_folder,
     read_json,
     sync_folder,
+    taken,
     write_atomically,
     write_json,
 )
@@ -67,7 +68,9 @@ class BundleWriter:
         Raises:
             UsageError: if it exists.
         """
-        claim(folder).rmdir()  # it appears as a whole, manifest and all, or not at all
+        if os.path.lexists(folder):
+            raise taken(folder)
+        # it appears as a whole, manifest and all, or not at all
         new = claim(folder.with_name(folder.name + NEW))
         for part in ("work/segments", "work/agent", "tables"):
             (new / part).mkdir(parents=True)

@@ -128,6 +128,12 @@ def _document(about: Mapping[str, Any], runs: Mapping[Path, Facts], today: date)
     first = next(iter(runs.values()))
     ordered = sorted(runs.items(), key=lambda item: item[1].seed)
     agent = {"name": first.agent.name, "version": first.agent.version, **about.get("agent", {})}
+    for key, value in agent.items():
+        if key in ("name", "version") and not str(value).strip():
+            raise UsageError(
+                f"the bundles say no {key} of the agent, as imported ones do not; give it with "
+                f"--agent-{key}"
+            )
     suite = first.manifest.suite
     data = {
         "date": today.isoformat(),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from l2bench.check.evidence import Evidence
 from l2bench.check.findings import Finding, broken
-from l2bench.suite import differences
+from l2bench.deviations import differences
 
 
 def recorded(evidence: Evidence) -> Iterator[Finding]:

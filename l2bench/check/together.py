@@ -104,10 +104,15 @@ def twice(runs: Mapping[str, Facts]) -> Iterator[Finding]:
 def _seeds(
     submission: Submission, runs: Mapping[str, Facts], board: Board | None
 ) -> Iterator[Finding]:
-    """N01, N03, N04: every prescribed seed, extras declared, none that was tuned on."""
+    """N01, N03, N04: every prescribed seed, extras declared, none that was tuned on.
+
+    Of lifetimes that were imported no seed is prescribed: their source knew of no suite.
+    """
     entry = board.registered(submission.suite_id, submission.suite_version) if board else None
     suites = [facts.suite for facts in runs.values()]
     prescribed: Sequence[int] = entry.seeds if entry else suites[0].seeds if suites else ()
+    if runs and all(facts.imported for facts in runs.values()):
+        prescribed = ()
     given = {run.seed for run in submission.runs}
     missing = sorted(set(prescribed) - given)
     if missing:

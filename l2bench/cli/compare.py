@@ -11,7 +11,7 @@ import click
 from l2bench.bundle.files import write_atomically
 from l2bench.cli.main import print_json
 from l2bench.cli.options import as_json
-from l2bench.comparison import contender
+from l2bench.comparison import Contender, contender
 from l2bench.errors import RunFailed, UsageError
 from l2bench.outcomes import weighed
 from l2bench.report.text import changed, deviates, printable, sentence_list
@@ -37,7 +37,7 @@ def compare(
     """
     if out is not None and out.exists() and not force:
         raise UsageError(f"{out} exists already; replace it with --force, or choose another -o")
-    result = weighed([contender(path) for path in paths], metrics)
+    result = weighed([_contender(path) for path in paths], metrics)
     if out is not None:
         from l2bench.report.versus import render
 
@@ -52,6 +52,17 @@ def compare(
         click.echo(f"\npage     {out.absolute()}")
     if not result["comparable"]:
         raise RunFailed(f"not comparable: {'; '.join(result['reasons'])}")
+
+
+def _contender(path: Path) -> Contender:
+    """Return the agent whose bundles lie at a path; the remedy where they are to be made yet."""
+    from l2bench.interop.kinds import holds_bundles, sources_there
+
+    if path.exists() and not holds_bundles(path) and (told := sources_there(path)):
+        raise RunFailed(
+            f"0 bundles found at {path}, but {told} (one folder an agent, all of one --suite)"
+        )
+    return contender(path)
 
 
 def _print(result: Mapping[str, Any]) -> None:

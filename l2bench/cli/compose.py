@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from l2bench.cast import AgentSpec, Execution
+from l2bench.deviations import differences
 from l2bench.errors import L2benchError, Unsupported, UsageError, choices, nearest
 from l2bench.plugins import Registry
-from l2bench.suite import Suite, differences, judge
+from l2bench.suite import Place, Suite, judge
 
 LARGEST, MOST_ALIASES = 1_000_000, 100
 
@@ -29,6 +30,41 @@ class Composed:
     deviations: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class _Given:
+    """A suite's file and the overrides, for errors that name the one that is at fault."""
+
+    file: str
+    overrides: tuple[str, ...] = ()
+
+    def holder(self, place: Place) -> str:
+        """Return the override that set what is at a place, else the file.
+
+        The file is valid as it stands. So where the parts of a section do not go together, the
+        only override in it is at fault, unless there is a profile.
+        """
+        path = ".".join(map(str, place))
+        keys = {
+            text.lstrip("+~").partition("=")[0].partition("@")[0]: text for text in self.overrides
+        }
+        around = [keys[key] for key in keys if f"{path}.".startswith(f"{key}.")]
+        inside = [keys[key] for key in keys if key.startswith(f"{path}.")]
+        if not place:  # the suite as a whole
+            inside = [keys[key] for key in keys if key.split(".")[0] not in ("agent", "execution")]
+        if around or (len(inside) == 1 and "profile" not in keys):
+            return f"override {(around or inside)[-1]:.100}"
+        return self.file
+
+    def below(self, section: str) -> Callable[[Place], tuple[str, Place]]:
+        """Return what `judge` needs to know of a section of the file."""
+
+        def written(place: Place) -> tuple[str, Place]:
+            holder = self.holder((section, *place))
+            return (f"{holder}, {section}" if holder == self.file else holder), place
+
+        return written
+
+
 def compose(registry: Registry, named: str, overrides: Sequence[str]) -> Composed:
     """Return the suite of this name or file with the overrides applied.
 
@@ -41,17 +77,18 @@ def compose(registry: Registry, named: str, overrides: Sequence[str]) -> Compose
         Unsupported: a file that cannot be read.
     """
     path = find(registry, named)
-    base = _suite(_hydra(registry, path, None, []), path)[0]
+    base = _suite(_hydra(registry, path, None, []), path, _Given(path.name))[0]
     for override in overrides:
         if override.startswith("agent="):
             _refuse_configuration(registry, path, override.removeprefix("agent="))
     profile, rest = _profile(overrides)
-    suite, beside = _suite(_hydra(registry, path, profile, rest), path)
+    given = _Given(path.name, tuple(overrides))
+    suite, beside = _suite(_hydra(registry, path, profile, rest), path, given)
     registry.refuse_repeats("metric_sets", suite.metrics)
     if not beside["agent"]:
         raise UsageError(f"{path.name} names no agent; add agent=NAME (see 'l2bench plugins')")
-    agent = judge(AgentSpec, beside["agent"], f"{path.name}, agent")
-    execution = judge(Execution, beside["execution"] or {}, f"{path.name}, execution")
+    agent = judge(AgentSpec, beside["agent"], "", given.below("agent"))
+    execution = judge(Execution, beside["execution"] or {}, "", given.below("execution"))
     return Composed(suite, agent, execution, differences(base, suite))
 
 
@@ -216,23 +253,40 @@ def _first_line(error: BaseException) -> str:
     return "; ".join(lines[:2])[:300] or type(error).__name__
 
 
-def _suite(data: dict[str, Any], path: Path) -> tuple[Suite, dict[str, Any]]:
+def _suite(data: dict[str, Any], path: Path, given: _Given) -> tuple[Suite, dict[str, Any]]:
     """Return the suite in composed data, and the keys beside it."""
     beside = {key: data.pop(key, None) for key in BESIDE}
     defaults = beside["task_defaults"] or {}
-    tasks = data.get("tasks")
-    if isinstance(tasks, list):
-        tasks = [_merged(defaults, task) for task in tasks]
+    own = tasks = data.get("tasks")
+    if isinstance(own, list):
         if beside["select"] is not None:
-            tasks = _selected(tasks, beside["select"], path)
+            own = _selected(own, beside["select"], path)
+        tasks = [_merged(defaults, task) for task in own]
     known = [*Suite.model_fields, *BESIDE, "profile"]
     for key in data:
         if key not in known:
             raise UsageError(
-                f"{path.name}: unknown key '{key}'{nearest(key, known)}; "
+                f"{given.holder((key,))}: unknown key '{key}'{nearest(key, known)}; "
                 f"known: {choices(known, 20)}"
             )
-    return judge(Suite, {**data, "tasks": tasks}, path.name), beside
+
+    def written(place: Place) -> tuple[str, Place]:
+        inside = place[2:]
+        if place[:1] == ("tasks",) and inside and not _holds(own, place[1:]):
+            place = ("task_defaults", *inside) if _holds(defaults, inside) else place
+        return given.holder(place), place
+
+    return judge(Suite, {**data, "tasks": tasks}, path.name, written), beside
+
+
+def _holds(data: Any, place: Place) -> bool:
+    """Return whether nested data have something at a place."""
+    try:
+        for part in place:
+            data = data[part]
+    except (KeyError, IndexError, TypeError):
+        return False
+    return True
 
 
 def _merged(defaults: Any, task: Any) -> Any:

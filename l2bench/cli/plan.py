@@ -13,6 +13,7 @@ from l2bench.cast import Cast
 from l2bench.cli.compose import Composed, compose
 from l2bench.cli.main import print_json
 from l2bench.cli.options import as_json, suite_and_overrides
+from l2bench.deviations import flat
 from l2bench.errors import Unsupported
 from l2bench.experts import bound_suite, companion_suites, expert_suite
 from l2bench.plugins import Registry
@@ -20,7 +21,7 @@ from l2bench.report.text import deviates, listing, plural, printable
 from l2bench.scenario import Block, learned_tasks, learning_of
 from l2bench.scenario import plan as plan_blocks
 from l2bench.scoring import metric_sets
-from l2bench.suite import Suite, flat
+from l2bench.suite import Suite
 
 
 @click.command()

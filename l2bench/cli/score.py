@@ -18,12 +18,14 @@ from l2bench.cli.options import (
     metrics,
     source_kind,
 )
+from l2bench.errors import UsageError
 from l2bench.plugins import Registry
 from l2bench.report.text import printable
 
 
 @click.command()
 @bundles
+@click.argument("more", nargs=-1, metavar="", type=click.Path(path_type=Path))
 @metrics
 @click.option("--all", "every", is_flag=True, help="Show every metric of the whole lifetime.")
 @metric_settings
@@ -34,6 +36,7 @@ from l2bench.report.text import printable
 @brief()
 def score(
     path: Path,
+    more: tuple[Path, ...],
     metrics: tuple[str, ...],
     every: bool,
     experts: tuple[Path, ...],
@@ -46,6 +49,12 @@ def score(
     from l2bench.cli import sources
     from l2bench.scoring import summarise_bundles
 
+    if more:
+        raise UsageError(
+            f"score takes one PATH, found {1 + len(more)}; of several lifetimes give the folder "
+            f"with their bundles (other tools' results become bundles with: l2bench import KIND "
+            f"PATH -o FOLDER/NAME.l2b --suite NAME --agent NAME --seed N)"
+        )
     registry, given = Registry(), sources.metric_settings(settings)
     read = sources.opened(registry, path, kind, experts, metrics, about, given)
     scored = sources.rescored(registry, read, experts, metrics, given)

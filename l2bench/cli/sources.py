@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ def options(about: Mapping[str, Any]) -> Options:
 
 
 def metric_settings(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return settings SET.KEY=VALUE by metric set and key; a value is read as JSON, or is a word.
+    """Return settings SET.KEY=VALUE by metric set and key; a value is JSON, a number or a word.
 
     Raises:
         UsageError: if a text has not that form, or a setting is given twice.
@@ -48,11 +49,21 @@ def metric_settings(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
         own = found.setdefault(name, {})
         if key in own:
             raise UsageError(f"--setting {left} is given twice")
-        try:
-            own[key] = json.loads(value)
-        except ValueError:
-            own[key] = value
+        own[key] = _setting(value)
     return found
+
+
+def _setting(text: str) -> Any:
+    """Return a value read as JSON, as a number such as ``.9`` that is no JSON, or a word."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        pass
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return number if math.isfinite(number) else text
 
 
 def opened(

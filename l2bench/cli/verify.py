@@ -32,6 +32,7 @@ from l2bench.verification import (
     recorded,
     replay,
     traced,
+    untraced,
 )
 
 
@@ -64,8 +65,8 @@ def verify(
     """Play episodes of the bundles at PATH again, and compare how they went.
 
     From their traces, without the agent; with the agents that were kept; or by running the whole
-    lifetime again. Ends with exit code 1 if anything comes out otherwise, or nothing can be
-    played again.
+    lifetime again. Bundles that keep no traces are named and left out. Ends with exit code 1 if
+    anything comes out otherwise, or nothing can be played again.
     """
     if rerun and (agents or episodes):
         raise UsageError(
@@ -73,12 +74,16 @@ def verify(
         )
     registry = Registry()
     found = []
-    for bundle in [read_bundle(place) for place in find_bundles(path)]:
+    bundles = [read_bundle(place) for place in find_bundles(path)]
+    from_traces = not rerun and agents is None
+    for bundle in bundles:
         cast = cast_of(registry, bundle, Execution(data=data))
         with contextlib.redirect_stdout(sys.stderr):
             changed = changed_versions(cast, bundle)
             if rerun:
                 result = _rerun(registry, cast, bundle)
+            elif from_traces and not traced(bundle):
+                result = {"episodes": [], "equal": None, "reason": untraced(bundle)}
             else:
                 played = list(_played(cast, bundle, episodes, agents))
                 result = {
@@ -87,7 +92,9 @@ def verify(
                     "equal": all(each.equal for each in played),
                 }
         found.append({"bundle": bundle.folder.name, "changed_versions": changed, **result})
-    equal = all(each["equal"] for each in found)
+    if all(each["equal"] is None for each in found):
+        raise nothing(path, bundles)
+    equal = all(each["equal"] in (True, None) for each in found)
     if as_json:
         print_json({"equal": equal, "bundles": found})
     else:
@@ -102,10 +109,7 @@ def _played(
     cast: Cast, bundle: Bundle, episodes: int | None, agents: Path | None
 ) -> Iterator[Verified]:
     if agents is None:
-        candidates = traced(bundle)
-        if not candidates:
-            raise nothing(bundle)
-        return replay(cast, bundle, draw(candidates, episodes, bundle))
+        return replay(cast, bundle, draw(traced(bundle), episodes, bundle))
     own = agents / bundle.folder.name
     place = own if own.is_dir() else agents
     return again(cast, bundle, place, draw(recorded(bundle), episodes, bundle))
@@ -126,13 +130,16 @@ def _rerun(registry: Registry, cast: Cast, bundle: Bundle) -> dict[str, Any]:
 
 def _total(found: Sequence[dict[str, Any]]) -> str:
     """Return one line on all bundles."""
-    bundles = plural(len(found), "bundle")
+    tried = [each for each in found if each["equal"] is not None]
+    bundles = plural(len(tried), "bundle")
     if "difference" in found[0]:
         same = sum(each["equal"] for each in found)
         return f"verified {same} of {bundles} in a second run"
     played = [episode for each in found for episode in each["episodes"]]
     same = sum(episode["equal"] for episode in played)
-    return f"verified {same} of {plural(len(played), 'episode')} of {bundles}"
+    rest = len(found) - len(tried)
+    more = f"; {plural(rest, 'bundle')} without traces" if rest else ""
+    return f"verified {same} of {plural(len(played), 'episode')} of {bundles}{more}"
 
 
 def _show(found: dict[str, Any]) -> None:
@@ -143,6 +150,9 @@ def _show(found: dict[str, Any]) -> None:
         at = found["difference"]["parts_at"]
         where = "every row came out again" if at is None else f"parts at {at['table']}, {at['key']}"
         click.echo(printable(f"  run again: {where}"))
+        return
+    if found["equal"] is None:
+        click.echo(printable(f"  not verified: {found['reason']}"))
         return
     played = found["episodes"]
     wrong = [each for each in played if not each["equal"]]

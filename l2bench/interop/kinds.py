@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -78,12 +79,36 @@ def detect(path: Path) -> Importer:
         kinds = choices(importer.kind for importer in fitting)
         raise UsageError(f"{path} looks like several kinds of source; choose with --kind: {kinds}")
     if not fitting:
+        if told := sources_there(path):
+            raise RunFailed(f"0 bundles found at {path}, but {told}; or give one of them by itself")
         forms = "; ".join(f"{kind}: {known.looks_like}" for kind, known in IMPORTERS.items())
         raise RunFailed(
             f"0 bundles found at {path}, and no source of a known kind; expected a folder "
             f"NAME{SUFFIX}, one of them, or {forms}"
         )
     return fitting[0]
+
+
+def sources_there(path: Path) -> str:
+    """Say which sources lie at a path, or directly in the folder it is, and how to make bundles.
+
+    Empty where there are none.
+    """
+    here = [path, *(sorted(path.iterdir()) if path.is_dir() else ())]
+    fitting = [(kind, place) for place in here for kind, form in FORMS.items()
+               if not place.name.startswith(".") and form.matches(place)]  # fmt: skip
+    if not fitting:
+        return ""
+    kind, first = fitting[0]
+    places = IMPORTERS[kind].places(first)
+    if first != path:
+        places = [place for found, place in fitting if found == kind]
+    command = shlex.join(["l2bench", "import", kind, str(places[0]), "-o"])
+    count = "a source" if len(places) == 1 else f"{len(places)} sources"
+    return (
+        f"{count} of the kind {kind}; make a bundle of each in one folder, and give that folder: "
+        f"{command} FOLDER/NAME{SUFFIX} --suite NAME --agent NAME --seed N"
+    )
 
 
 def holds_bundles(path: Path) -> bool:

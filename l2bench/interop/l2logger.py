@@ -111,6 +111,10 @@ def _declared(folder: Path) -> list[str] | None:
     names = read_json(path).get("metrics_columns")
     if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
         raise Unsupported(f"{path}: metrics_columns should be a list of names, found {names!r:.80}")
+    if taken := sorted({*names} & {*STANDARD}):
+        raise Unsupported(
+            f"{path}: metrics_columns names {taken[0]}, which is a column of the format, no measure"
+        )
     return names
 
 

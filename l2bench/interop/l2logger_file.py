@@ -164,10 +164,11 @@ def _fault(raw: bytes, name: str, width: int, measure: str, text: str) -> Unsupp
 
 
 def _is_number(text: str, whole: bool) -> bool:
+    """Return whether a cell is read as a number, by what reads the columns."""
     if text in MISSING:
         return not whole
     try:
-        value = float(text)
-    except ValueError:
+        pa.scalar(text.strip(" \t")).cast(pa.int64() if whole else pa.float64())
+    except pa.ArrowInvalid:
         return False
-    return not whole or text.strip().lstrip("+-").isdecimal() or value != value
+    return True

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,11 @@ KIND = "matrix"
 
 #: The label of a row that was measured before anything was learned.
 BEFORE = ("", "b", "before", "untrained")
+
+#: What other tables have between their cells, in the order in which it is looked for.
+_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars", " ": "spaces"}
+
+_DECIMALS = "decimals are written with a point, like .9"
 
 _KEYS = ("R", "b", "tasks", "order", "n", "agent", "seed", "measure", "name")
 
@@ -74,19 +80,43 @@ def read(path: Path, options: Options) -> Source:
 
 
 def _from_csv(path: Path) -> _Matrix:
+    """Return a matrix from a CSV file, or say that something else than a comma separates cells."""
+    raw = read_bytes(path)
+    try:
+        return _from_cells(list(cells(raw, path.name, ",")), path.name)
+    except Unsupported:
+        if cause := _separated(raw.decode("utf-8-sig", "replace")):
+            raise Unsupported(f"{path.name}: {cause}") from None
+        raise
+
+
+def _separated(text: str) -> str:
+    """Return what separates the cells of a text where that is no comma, else nothing."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    for separator, name in _SEPARATORS.items():
+        if lines and all(separator in line for line in lines):
+            if "," not in text:
+                return f"cells are separated by a comma; found {name}"
+            if separator != " ":
+                return f"cells are separated by a comma, and {_DECIMALS}; found {name} and commas"
+    return ""
+
+
+def _from_cells(lines: Sequence[tuple[int, list[str]]], name: str) -> _Matrix:
     """Return a matrix with a header of tasks and a first column of labels, or of bare numbers."""
-    lines = list(cells(read_bytes(path), path.name, ","))
     if not lines:
-        raise Unsupported(f"{path.name} has no lines")
+        raise Unsupported(f"{name} has no lines")
     width = len(lines[0][1])
     for line, texts in lines:
         if len(texts) != width:
-            raise Unsupported(f"{path.name}, line {line}: {len(texts)} cells, line 1 has {width}")
+            hint = f" (a comma separates cells; {_DECIMALS})" if len(texts) > width else ""
+            raise Unsupported(f"{name}, line {line}: {len(texts)} cells, line 1 has {width}{hint}")
     if all(_is_value(text) for text in lines[0][1]):
         if len(lines) != width:
             raise Unsupported(
-                f"{path.name}: {len(lines)} lines of {width} numbers; a matrix without names is "
-                f"square (name the tasks in a first line and a first column otherwise)"
+                f"{name}: {len(lines)} lines of {width} numbers; a matrix without names is "
+                f"square (name the tasks in a first line and a first column otherwise; a comma "
+                f"separates cells, and {_DECIMALS})"
             )
         tasks = tuple(f"task-{column + 1}" for column in range(width))
         labelled = [(line, task, texts) for (line, texts), task in zip(lines, tasks, strict=True)]
@@ -95,11 +125,11 @@ def _from_csv(path: Path) -> _Matrix:
         labelled = [(line, texts[0].strip(), texts[1:]) for line, texts in lines[1:]]
     rows = []
     for line, label, texts in labelled:
-        where = f"{path.name}, line {line}"
+        where = f"{name}, line {line}"
         learned = _label(label, tasks, where)
         pairs = zip(tasks, texts, strict=True)
         rows.append((learned, tuple(_number(text, f"{where}, column {t}") for t, text in pairs)))
-    return _checked(_Matrix(tasks, tuple(rows)), path.name)
+    return _checked(_Matrix(tasks, tuple(rows)), name)
 
 
 def _from_json(path: Path) -> _Matrix:
@@ -111,9 +141,8 @@ def _from_json(path: Path) -> _Matrix:
     if not isinstance(table, list) or not table or not all(isinstance(r, list) for r in table):
         raise Unsupported(f"{name}: R should be a list of lists of numbers")
     count = max(len(row) for row in table)
-    given = data.get("tasks") or [f"task-{column + 1}" for column in range(count)]
-    tasks = tuple(str(task) for task in given)
-    order = data.get("order") or list(tasks)[: len(table)]
+    tasks = _names(data, "tasks", name) or tuple(f"task-{at + 1}" for at in range(count))
+    order = _names(data, "order", name) or tasks[: len(table)]
     if len(order) != len(table):
         raise Unsupported(f"{name}: {len(table)} rows of R, but an order of {len(order)}")
     rows: list[tuple[str | None, tuple[float, ...]]] = []
@@ -121,17 +150,27 @@ def _from_json(path: Path) -> _Matrix:
         rows.append((None, _values(data["b"], tasks, f"{name}: b")))
     for row, learned in zip(table, order, strict=True):
         where = f"{name}: R, row {len(rows) - (data.get('b') is not None)}"
-        rows.append((_label(str(learned), tasks, where), _values(row, tasks, where)))
+        rows.append((_label(learned, tasks, where), _values(row, tasks, where)))
     given, seed = data.get("n"), data.get("seed", 0)
     counts = given if isinstance(given, list) else [given] * len(tasks)
     if len(counts) != len(tasks):
         raise Unsupported(f"{name}: n has {len(counts)} numbers for {len(tasks)} tasks")
     for key, value in (*(("n", count) for count in counts), ("seed", seed)):
-        if value is not None and (not isinstance(value, int) or not 0 <= value < 2**63):
+        if value is not None and (type(value) is not int or not 0 <= value < 2**63):
             raise Unsupported(f"{name}: {key} should be a whole number from 0, is {value!r}")
     items = tuple(count or None for count in counts)
     texts = {key: str(data[key]) for key in ("agent", "measure", "name") if data.get(key)}
     return _checked(_Matrix(tasks, tuple(rows), items, seed=seed or 0, **texts), name)
+
+
+def _names(data: Mapping[str, Any], key: str, name: str) -> tuple[str, ...]:
+    """Return a list of names or numbers as texts, empty where it is not given."""
+    given = data.get(key)
+    if given is None:
+        return ()
+    if not isinstance(given, list) or not all(type(each) in (str, int) for each in given):
+        raise Unsupported(f"{name}: {key} should be a list of names, is {given!r:.80}")
+    return tuple(str(each) for each in given)
 
 
 def _values(row: Any, tasks: Sequence[str], where: str) -> tuple[float, ...]:
@@ -143,10 +182,23 @@ def _values(row: Any, tasks: Sequence[str], where: str) -> tuple[float, ...]:
         if value is None:
             values.append(math.nan)
         elif isinstance(value, int | float) and not isinstance(value, bool):
+            if abs(value) > sys.float_info.max:
+                raise Unsupported(f"{where}, column {column}: too large a number")
             values.append(float(value))
         else:
-            raise Unsupported(f"{where}, column {column}: {value!r} is not a number")
+            raise Unsupported(f"{where}, column {column}: {_no_number(value)}")
     return tuple(values)
+
+
+def _no_number(value: Any) -> str:
+    """Return what is wrong with a value that is no number, and how it is written."""
+    text, hint = str(value).strip(), ""
+    if isinstance(value, str) and text.endswith("%"):
+        plain = text[:-1].strip() or "90"
+        hint = f"; write {plain} without the sign and give --range 0 100, or write fractions (.9)"
+    elif isinstance(value, str) and "," in text:
+        hint = f"; {_DECIMALS}"
+    return f"{value!r} is not a number{hint}"
 
 
 def _label(label: str, tasks: Sequence[str], where: str) -> str | None:
@@ -173,7 +225,7 @@ def _checked(matrix: _Matrix, name: str) -> _Matrix:
 
 def _is_value(text: str) -> bool:
     try:
-        float(text)
+        float(text.strip().removesuffix("%"))  # a percentage is refused as a value, not a name
     except ValueError:
         return text.strip() in MISSING and text != ""
     return True
@@ -186,7 +238,7 @@ def _number(text: str, where: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise Unsupported(f"{where}: {text!r} is not a number") from None
+        raise Unsupported(f"{where}: {_no_number(text)}") from None
     if math.isinf(value):
         raise Unsupported(f"{where}: an infinite value")
     return value

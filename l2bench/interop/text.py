@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,8 @@ def read_bytes(path: Path) -> bytes:
         Unsupported: if it cannot be read.
     """
     try:
+        if path.is_fifo():  # it would be waited for without end
+            raise Unsupported(f"{path} is a pipe, expected a file; write it to one first")
         return path.read_bytes()
     except OSError as error:
         raise Unsupported(f"{path} cannot be read: {error.strerror or error}") from None
@@ -133,7 +136,8 @@ def cells(raw: bytes, name: str, delimiter: str) -> Iterator[tuple[int, list[str
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
         raise Unsupported(f"{name}, line {line}: not UTF-8 text") from None
-    reader = csv.reader(text.splitlines(), delimiter=delimiter, strict=True)
+    lines = re.split("\r\n|\n|\r", text)  # str.splitlines knows more ends, which cells may hold
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
     while True:
         try:
             texts = next(reader, None)

@@ -25,6 +25,9 @@ from l2bench.plugins import Kind, Registry
 from l2bench.scoring import metric_sets
 from l2bench.suite import BOUND_METRICS, Suite
 
+#: How the environments of imported suites begin, which no plugin brings.
+FOREIGN = "import/"
+
 _PLACE = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
@@ -155,7 +158,10 @@ def _locked(
     known: Sequence[LockedPlugin], suite: Suite, registry: Registry
 ) -> tuple[LockedPlugin, ...]:
     """Return the accepted releases with those installed here of the suite's plugins."""
-    wanted: list[tuple[Kind, str]] = [("environments", task.environment) for task in suite.tasks]
+    environments = [task.environment for task in suite.tasks]
+    wanted: list[tuple[Kind, str]] = [
+        ("environments", name) for name in environments if not name.startswith(FOREIGN)
+    ]
     wanted += [("metric_sets", name) for name in suite.metrics]
     locks = {(lock.distribution, lock.version): lock for lock in known}
     for kind, name in wanted:

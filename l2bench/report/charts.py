@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from l2bench.report.colours import look, step
+from l2bench.report.colours import Look, Looks, step
 from l2bench.report.data import Cell, Course, Curve, Matrix
 from l2bench.report.text import number, plural, rate, short_count, shorten
 
@@ -69,7 +69,7 @@ class Panel:
     """One small chart of one task: thin lines are lifetimes, the thick one is their mean."""
 
     task: str
-    colour: int
+    look: Look
     bands: tuple[tuple[str, str], ...]
     ticks_x: tuple[Label, ...]
     rules_x: tuple[str, ...]
@@ -97,10 +97,9 @@ class Strip:
     title: str
 
 
-def swatch(task: str) -> dict[str, Any]:
-    """Return a task's colour index and the path of its marker, for legends and tables."""
-    colour, marker = look(task)
-    return {"colour": colour, "path": mark(marker, 6, 6, 4.4)}
+def swatch(look: Look) -> dict[str, Any]:
+    """Return a colour index and the path of a marker, for legends and tables."""
+    return {"colour": look.colour, "path": mark(look.marker, 6, 6, 4.4)}
 
 
 def heat_map(matrix: Matrix) -> HeatMap:
@@ -233,9 +232,9 @@ class Frame:
         return (*labels, Label(f"{WIDTH - RIGHT}", f"{HEIGHT - 8}", last, anchor="end"))
 
 
-def curve_panel(curve: Curve, seeds: Sequence[int]) -> Panel:
+def curve_panel(curve: Curve, seeds: Sequence[int], looks: Looks) -> Panel:
     """Return the panel of one task's checkpoints."""
-    colour, marker = look(curve.task)
+    look = looks[curve.task]
     frame = Frame(curve.checkpoints[0], curve.checkpoints[-1])
     means = [(float(c), cell.mean) for c, cell in zip(curve.checkpoints, curve.cells, strict=True)]
     lines = [
@@ -247,7 +246,7 @@ def curve_panel(curve: Curve, seeds: Sequence[int]) -> Panel:
     visit = f", visit {curve.exposure + 1}" if curve.exposure else ""
     return Panel(
         task=curve.task,
-        colour=colour,
+        look=look,
         bands=(),
         ticks_x=frame.ticks_x(_spread(curve.checkpoints), curve.unit),
         rules_x=(),
@@ -255,7 +254,7 @@ def curve_panel(curve: Curve, seeds: Sequence[int]) -> Panel:
         thin=tuple(frame.path(line) for line in lines) if len(seeds) > 1 else (),
         faint=True,
         mean=frame.path(means),
-        marks=frame.marks(marker, means, 2.6),
+        marks=frame.marks(look.marker, means, 2.6),
         dashed="",
         kept=frame.marks("ring", chosen, 4.5),
         title=f"{curve.task}{visit}: performance at its checkpoints",
@@ -263,9 +262,9 @@ def curve_panel(curve: Curve, seeds: Sequence[int]) -> Panel:
     )
 
 
-def course_panel(course: Course, visits: int) -> Panel:
+def course_panel(course: Course, visits: int, looks: Looks) -> Panel:
     """Return the panel of one task over the whole lifetime, with its learning blocks marked."""
-    colour, marker = look(course.task)
+    look = looks[course.task]
     frame = Frame(0, max(visits, 1))
     owns = set(course.own.values())
     own = next(iter(owns)) if len(owns) == 1 else ()
@@ -280,7 +279,7 @@ def course_panel(course: Course, visits: int) -> Panel:
     ]
     return Panel(
         task=course.task,
-        colour=colour,
+        look=look,
         bands=bands,
         ticks_x=frame.ticks_x(_spread(range(visits + 1)), "learned"),
         rules_x=tuple(f"{frame.x(at):.1f}" for at in rules),
@@ -288,7 +287,7 @@ def course_panel(course: Course, visits: int) -> Panel:
         thin=tuple(path for path in alone if path) if len(alone) > 1 or not course.mean else (),
         faint=bool(course.mean),
         mean=frame.path(course.mean),
-        marks=frame.marks(marker, course.mean or fresh, 2.6),
+        marks=frame.marks(look.marker, course.mean or fresh, 2.6),
         dashed="".join(frame.path(points) for points in course.within),
         kept="",
         title=f"{course.task}: performance over the lifetime",

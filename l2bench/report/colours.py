@@ -1,12 +1,15 @@
 """Colours: the Okabe-Ito palette for tasks, one ramp for performance.
 
-Source: Okabe and Ito 2008, "Color Universal Design". A task's colour and marker are a function of
-its id alone, so that a task looks the same on every page, whatever comes before it.
+Source: Okabe and Ito 2008, "Color Universal Design". A task's colour and marker follow from its id;
+where two tasks of a suite would share them, one gives way. So a task looks the same on every page
+of its suite, whatever the order of the tasks.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 #: Fill, line on a light page, line on a dark page. Lines keep a contrast of 3 to the page.
 PALETTE: tuple[tuple[str, str, str], ...] = (
@@ -33,11 +36,42 @@ _INK, _PAPER = "#000000", "#FFFFFF"
 Ramp = tuple[tuple[str, str], ...]
 
 
-def look(task_id: str) -> tuple[int, str]:
-    """Return a task's palette index and marker, from the hash of its id."""
+class Look(NamedTuple):
+    """How a task is drawn: its palette index and its marker."""
+
+    colour: int
+    marker: str
+
+
+Looks = Mapping[str, Look]
+
+
+def looks(task_ids: Iterable[str]) -> Looks:
+    """Return the looks of all tasks of a suite, by id.
+
+    Each has the look of its id's hash, if that is free: no two tasks share a colour, or, where
+    there are more tasks than colours, a colour and marker. A task whose look is taken has the next
+    free one. Ids are gone through by name, so that the order of the suite's list changes nothing.
+    """
+    found: dict[str, Look] = {}
+    taken: set[int] = set()
+    ids = sorted(set(task_ids))
+    few = len(ids) <= len(PALETTE)
+    places = len(PALETTE) if few else len(PALETTE) * len(MARKERS)
+    for id in ids:
+        if len(taken) == places:  # all are in use; begin again
+            taken.clear()
+        own = _word(id)
+        place = next(at % places for at in range(own, own + places) if at % places not in taken)
+        taken.add(place)
+        marker = (own if few else place) // len(PALETTE) % len(MARKERS)
+        found[id] = Look(place % len(PALETTE), MARKERS[marker])
+    return found
+
+
+def _word(task_id: str) -> int:
     digest = hashlib.sha256(SALT + task_id.encode("utf-8", "replace")).digest()
-    word = int.from_bytes(digest[:4], "big")
-    return word % len(PALETTE), MARKERS[word // len(PALETTE) % len(MARKERS)]
+    return int.from_bytes(digest[:4], "big")
 
 
 def step(value: float) -> int:

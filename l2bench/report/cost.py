@@ -17,6 +17,8 @@ from l2bench.report.text import byte_size, count, duration, ordinal, plural
 
 #: A number as it is sorted by, and as it is read; None where it was not recorded.
 Amount = tuple[float, str] | None
+#: A row: its name and its amounts.
+Named = tuple[str, tuple[Amount, ...]]
 
 _HEADS = (
     "Wall time",
@@ -30,11 +32,15 @@ _HEADS = (
 
 @dataclass(frozen=True)
 class CostTable:
-    """Rows of amounts under the same heads; ``total`` is their sum."""
+    """Rows of amounts under the same heads.
+
+    ``total`` is the sum of ``rows``; what stands ``beside`` them is not in it.
+    """
 
     heads: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[Amount, ...]], ...]
-    total: tuple[Amount, ...] | None = None
+    rows: tuple[Named, ...]
+    total: Named | None = None
+    beside: tuple[Named, ...] = ()
 
 
 def lifetimes_cost(
@@ -54,12 +60,18 @@ def lifetimes_cost(
         for bundle, own in zip(bundles, spent, strict=True)
     ]
     blank: tuple[Amount, ...] = (None,) * len(sizes)
-    total = _amounts(_sum(spent)) + blank if len(rows) > 1 else None
-    for what, beside in (("single-task expert", experts), ("multitask bound", bounds)):
-        if beside:
-            own = _sum([_lifetime(each) for each in beside])
-            rows.append((plural(len(beside), what), _amounts(own) + blank))
-    return CostTable(tuple(heads), tuple(rows), total)
+
+    def added(what: str, each: Sequence[list[float | None]]) -> Named:
+        together = " together" if len(each) > 1 else ""
+        return f"{plural(len(each), what)}{together}", _amounts(_sum(each)) + blank
+
+    beside = [
+        added(what, [_lifetime(bundle) for bundle in others])
+        for what, others in (("single-task expert", experts), ("multitask bound", bounds))
+        if others
+    ]
+    total = added("lifetime", spent) if len(rows) > 1 else None
+    return CostTable(tuple(heads), tuple(rows), total, tuple(beside))
 
 
 def blocks_cost(bundles: Sequence[Bundle], lives: Lives) -> CostTable | None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from l2bench.bundle.lifetime import Lifetime, columns
 from l2bench.metrics.views import curves, matrix
+from l2bench.report.colours import Looks, looks
 from l2bench.report.text import ordinal
 
 #: A task's visit: its position in the suite and how often it was learned before.
@@ -151,6 +152,11 @@ class Lives:
     def names(self) -> tuple[str, ...]:
         """The task ids in the order of the suite."""
         return tuple(task.id for task in self.lifetimes[0].suite.tasks)
+
+    @cached_property
+    def looks(self) -> Looks:
+        """How the tasks of the suite are drawn, by id."""
+        return looks(self.names)
 
     @property
     def aligned(self) -> bool:

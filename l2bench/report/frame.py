@@ -15,8 +15,15 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
 import l2bench
+from l2bench.metrics import statistics
 from l2bench.report import charts, colours
 from l2bench.report.text import NOTHING, count, duration, number, rate, shorten, signed, visible
+
+#: Numbers as words, by number.
+_WORDS = (
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
+    "twelve",
+)  # fmt: skip
 
 
 def page(template: str | Template, *, more_style: str = "", **context: Any) -> str:
@@ -61,11 +68,19 @@ def environment() -> Environment:
         "name": breakable,
         "count": count,
         "duration": duration,
+        "word": word,
     }
     templates.globals["nothing"] = NOTHING
     templates.globals["swatch"] = charts.swatch
     templates.globals["box"] = charts.BOX
+    templates.globals["for_interval"] = statistics.MINIMUM_FOR_INTERVAL
+    templates.globals["for_bootstrap"] = statistics.MINIMUM_FOR_BOOTSTRAP
     return templates
+
+
+def word(number: int) -> str:
+    """Return a whole number as it stands in a sentence: up to twelve in letters."""
+    return _WORDS[number] if 0 <= number < len(_WORDS) else count(number)
 
 
 def breakable(name: str) -> Markup:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from l2bench.bundle.reader import Bundle
+from l2bench.deviations import flat
 from l2bench.metrics.statistics import FEW, MINIMUM_FOR_INTERVAL
 from l2bench.report.text import byte_size, count, listing, of_seeds, plural, shorten
-from l2bench.suite import flat
 
 #: A longer command line is not shown.
 LONGEST_COMMAND = 4000
@@ -159,6 +159,7 @@ def provenance(bundles: Sequence[Bundle]) -> list[tuple[str, Facts]]:
         ("Agent, as it ran", _merged(bundles, lambda b: _segments(b, "agent"))),
         ("Execution", _merged(bundles, lambda b: _segments(b, "execution"))),
         ("Data", _merged(bundles, lambda b: _segments(b, "data"))),
+        ("Metric sets", _merged(bundles, _metric_sets)),
         ("Import", _merged(bundles, _sources)),
     ]
     return [(title, facts) for title, facts in groups if facts]
@@ -237,6 +238,14 @@ def _sources(bundle: Bundle) -> Iterable[Mapping[str, str]]:
     source = bundle.manifest.source
     if source is not None:
         yield {"kind": source.kind, **_flat(source.settings)}
+
+
+def _metric_sets(bundle: Bundle) -> Iterable[Mapping[str, str]]:
+    """Yield each set's version, and the settings it scored by as ``--setting`` names them."""
+    for found in bundle.scores.get("scorer", {}).get("metric_sets", ()):
+        name, settings = found["name"], found["settings"]
+        known = {key: value for key, value in settings.items() if value is not None}
+        yield {name: found["version"], **_flat({name: known} if known else {})}
 
 
 def _segments(bundle: Bundle, part: str) -> Iterable[Mapping[str, str]]:

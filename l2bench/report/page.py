@@ -88,16 +88,17 @@ def _charts(bundles: Sequence[Bundle], lives: Lives) -> dict[str, Any]:
     whole, against = life(lives), transfer(bundles, lives)
     return {
         "lives": lives,
+        "looks": lives.looks,
         "visits": visits,
         "outside": any(not 0 <= value <= 1 for value in _values(lives)),
         "heat_map": heat_map(lives.matrix) if lives.matrix.measured else None,
         "life": whole,
-        "life_chart": life_chart(whole) if whole.measured else None,
+        "life_chart": life_chart(whole, lives.looks) if whole.measured else None,
         "checkpoints": any("curve" in b.lifetime.blocks["role"].to_pylist() for b in bundles),
-        "curves": [(curve, curve_panel(curve, lives.seeds)) for curve in lives.curves],
-        "courses": [(course, course_panel(course, visits)) for course in lives.courses],
+        "curves": [(c, curve_panel(c, lives.seeds, lives.looks)) for c in lives.curves],
+        "courses": [(c, course_panel(c, visits, lives.looks)) for c in lives.courses],
         "transfer": against,
-        "besides": [(versus, beside_panel(versus)) for versus in against.tasks],
+        "besides": [(each, beside_panel(each, lives.looks)) for each in against.tasks],
         "cost": cost.lifetimes_cost(bundles, against.experts, against.bounds),
         "blocks_cost": cost.blocks_cost(bundles, lives),
     }

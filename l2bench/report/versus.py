@@ -8,6 +8,7 @@ from typing import Any
 
 from l2bench.metrics.meanings import MEANINGS
 from l2bench.report import frame
+from l2bench.report.colours import looks
 from l2bench.report.sections import direction, spread
 from l2bench.report.sides import (
     Side,
@@ -48,10 +49,11 @@ def context(found: Found) -> dict[str, Any]:
     The sections are the templates ``compare_settings.html``, ``compare_metrics.html``,
     ``compare_profile.html``, ``compare_tasks.html`` and ``compare_origin.html``.
     """
-    looks = sides([shorten(label, 80) for label in found["agents"]])
+    agents = sides([shorten(label, 80) for label in found["agents"]])
     outcomes = found["outcomes"]
     return {
-        "sides": looks,
+        "sides": agents,
+        "looks": looks(found["suite"]["tasks"]),
         "suite": found["suite"],
         "changed": changed(found["suite"]["deviations"]),
         "comparable": found["comparable"],
@@ -60,11 +62,11 @@ def context(found: Found) -> dict[str, Any]:
         "facts": _facts(found),
         "summary": _summary(found),
         "settings": _table(found["settings"]),
-        "metrics": [_metric(metric, looks) for metric in found["metrics"]],
+        "metrics": [_metric(metric, agents) for metric in found["metrics"]],
         "origin": _table(found["origin"]),
         "outcomes": outcomes,
-        "statistics": _statistics(outcomes, looks) if outcomes else [],
-        "chart": profile_chart(outcomes["agents"], looks) if outcomes else None,
+        "statistics": _statistics(outcomes, agents) if outcomes else [],
+        "chart": profile_chart(outcomes["agents"], agents) if outcomes else None,
         "taus": outcomes["agents"][0]["profile"]["taus"] if outcomes else [],
         "shares": [share_row(agent) for agent in outcomes["agents"]] if outcomes else [],
         "chances": [_chance(pair) for pair in outcomes["pairs"]] if outcomes else [],
@@ -158,11 +160,11 @@ def _shown(value: Any) -> str | None:
     return shorten(json.dumps(value, ensure_ascii=False), 400)
 
 
-def _metric(metric: Found, looks: Sequence[Side]) -> dict[str, Any]:
+def _metric(metric: Found, agents: Sequence[Side]) -> dict[str, Any]:
     """Return a metric's tables: one row an agent, and one row a pair."""
     ranks, ends = metric["ranks"] or {}, shared_range(metric)
     rows = []
-    for side, label, found in zip(looks, _labels(metric), metric["estimates"], strict=True):
+    for side, label, found in zip(agents, _labels(metric), metric["estimates"], strict=True):
         low, high = ranks.get(label, (None, None))
         rows.append(
             {
@@ -210,11 +212,11 @@ def _difference(pair: Found) -> dict[str, Any]:
     }
 
 
-def _statistics(outcomes: Found, looks: Sequence[Side]) -> list[dict[str, Any]]:
+def _statistics(outcomes: Found, agents: Sequence[Side]) -> list[dict[str, Any]]:
     """Return IQM and mean of the final performance, one row an agent and statistic."""
     names = {"iqm": "interquartile mean", "mean": "mean"}
     rows = []
-    for side, agent, runs in zip(looks, outcomes["agents"], outcomes["n_runs"], strict=True):
+    for side, agent, runs in zip(agents, outcomes["agents"], outcomes["n_runs"], strict=True):
         for found in agent["statistics"]:
             points = {
                 "mean": found["value"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from l2bench.report.charts import BOX, Frame, Label
-from l2bench.report.colours import look
+from l2bench.report.colours import Look, Looks
 from l2bench.report.life import Kept, Life, Stage
 from l2bench.report.text import number, rate, short_count, shorten, signed
 from l2bench.report.transfer import Versus, between
@@ -63,7 +63,7 @@ class LifeChart:
     whiskers: tuple[Whisker, ...]
 
 
-def life_chart(life: Life) -> LifeChart:
+def life_chart(life: Life, looks: Looks) -> LifeChart:
     """Return the chart of a lifetime; names give way to numbers, and these to nothing."""
     frame = Frame(0, life.stages[-1].end, LEFT, WIDTH - RIGHT, TOP, HEIGHT - BOTTOM)
     kept = [(stage.end, stage.kept) for stage in life.stages if stage.kept]
@@ -75,7 +75,7 @@ def life_chart(life: Life) -> LifeChart:
         WIDTH - RIGHT,
         TOP,
         HEIGHT - BOTTOM,
-        bands=tuple(_band(frame, life, at) for at in range(len(life.stages))),
+        bands=tuple(_band(frame, life, at, looks) for at in range(len(life.stages))),
         ticks_x=_ticks(frame, life),
         ticks_y=frame.ticks_y(),
         fine=len(life.stages) > CROWDED,
@@ -84,11 +84,11 @@ def life_chart(life: Life) -> LifeChart:
     )
 
 
-def _band(frame: Frame, life: Life, at: int) -> Band:
+def _band(frame: Frame, life: Life, at: int, looks: Looks) -> Band:
     stage = life.stages[at]
     left, right = frame.x(stage.start), frame.x(stage.end)
     steps = [(_place(stage, place), cell.mean) for place, cell in stage.steps]
-    colour, marker = look(stage.task) if stage.task else (None, "circle")
+    colour, marker = looks[stage.task] if stage.task else (None, "circle")
     what = f"block {at + 1}, {shorten(stage.label, 80)}"
     if steps:
         what += f": {rate(stage.first)} at its first step, {rate(stage.last)} at its last"
@@ -157,7 +157,7 @@ class Beside:
     """A small panel: the learner's curve, the expert's, and what lies between."""
 
     task: str
-    colour: int
+    look: Look
     gain: str
     loss: str
     learner: str
@@ -169,9 +169,9 @@ class Beside:
     note: str
 
 
-def beside_panel(versus: Versus) -> Beside:
+def beside_panel(versus: Versus, looks: Looks) -> Beside:
     """Return the panel of one task, from the beginning of its learning to the end."""
-    colour, marker = look(versus.task)
+    look = looks[versus.task]
     frame = Frame(0, 1)
     areas = list(between(versus))
     own = list(zip(versus.places, versus.learner, strict=True))
@@ -188,11 +188,11 @@ def beside_panel(versus: Versus) -> Beside:
     )
     return Beside(
         task=versus.task,
-        colour=colour,
+        look=look,
         gain="".join(frame.area(corners) for ahead, corners in areas if ahead),
         loss="".join(frame.area(corners) for ahead, corners in areas if not ahead),
         learner=frame.path(own),
-        marks=frame.marks(marker, own, 2.4),
+        marks=frame.marks(look.marker, own, 2.4),
         expert=frame.path(zip(versus.places, versus.expert, strict=True)),
         ticks_x=(Label(f"{frame.x(0):.1f}", f"{BOX['height'] - 8}", "0"), end),
         ticks_y=frame.ticks_y(),

@@ -271,6 +271,10 @@ def check_metric_set(metric_set: MetricSet, suite: Suite) -> Scores:
     Raises:
         AssertionError: naming what does not hold.
     """
+    assert isinstance(metric_set, MetricSet), (
+        f"the metric set is {_named(metric_set)}; give an instance of a subclass of MetricSet"
+    )
+    _check_is_suite(suite)
     ids = [metric.id for metric in metric_set.metrics]
     assert len(set(ids)) == len(ids), "metric ids must be unique"
     lifetime = synthetic(suite, suite.seeds[0])
@@ -284,12 +288,27 @@ def check_metric_set(metric_set: MetricSet, suite: Suite) -> Scores:
     return scores
 
 
+def _check_is_suite(suite: object) -> None:
+    assert isinstance(suite, Suite), (
+        f"the suite is {_named(suite)}; give a l2bench.suite.Suite, made of its fields or read "
+        f"from a bundle: l2bench.bundle.reader.read_bundle(PATH).suite"
+    )
+
+
+def _named(given: object) -> str:
+    """Return what was given in place of what a check takes."""
+    if isinstance(given, type):
+        return f"the class {given.__name__}"
+    return f"{str(given)!r:.80}, a {type(given).__name__}"
+
+
 def check_suite(suite: Suite) -> None:
     """Check that a suite plans, and that its resolved form means the same.
 
     Raises:
         AssertionError: naming what does not hold.
     """
+    _check_is_suite(suite)
     again = Suite.model_validate(suite.resolved())
     assert again.hash == suite.hash, "the resolved form has another hash"
     for seed in suite.seeds[:3]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -278,3 +280,74 @@ def test_an_expert_must_have_learned_one_task(cli):
     code, _, errors = cli("score", LOG, "--expert", LOG, "--metrics", "l2metrics")
     assert code == 3
     assert "learns exactly one task; this lifetime learns 3" in errors
+
+
+MATRIX = "after,a,b\nbefore,.1,.1\na,.9,.2\nb,{},.8\n"
+
+
+def matrices(folder: Path) -> list[Path]:
+    """Write three accuracy matrices, acc0.csv and so on, and return them."""
+    files = [folder / f"acc{seed}.csv" for seed in range(3)]
+    for file, rate in zip(files, (0.5, 0.6, 0.7), strict=True):
+        file.write_text(MATRIX.format(rate))
+    return files
+
+
+def test_several_sources_are_made_bundles_first(cli, tmp_path):
+    first, second, _ = matrices(tmp_path)
+    example = f"l2bench import matrix {first} -o FOLDER/NAME.l2b --suite NAME --agent NAME --seed N"
+    code, _, errors = cli("score", tmp_path)
+    assert code == 1
+    assert "3 sources of the kind matrix" in errors
+    assert example in errors
+    code, _, errors = cli("compare", first, second)
+    assert code == 1
+    assert f"0 bundles found at {first}, but a source of the kind matrix" in errors
+    assert example in errors
+    code, _, errors = cli("compare", LOG, LOG)
+    assert (code, "l2bench import l2logger" in errors) == (1, True)
+    code, _, errors = cli("score", first, second, "--metrics", "gem")
+    assert code == 2
+    assert "score takes one PATH, found 2" in errors
+    assert "l2bench import KIND PATH -o FOLDER/NAME.l2b" in errors
+
+
+def test_imported_lifetimes_reach_a_board_as_the_page_shows(cli, tmp_path, monkeypatch):
+    """The commands of docs/submitting.md, one by one."""
+    page = (ROOT / "docs" / "submitting.md").read_text()
+    part = page[page.index("## Numbers of other tools") :]
+    shown = re.search(r"^```text\n(.*?)^```$", part, re.M | re.S)
+    monkeypatch.chdir(tmp_path)
+    matrices(tmp_path)
+    for line in shown[1].splitlines():
+        words = shlex.split(line)
+        if words[0] == "cp":
+            shutil.copy(words[1], words[2])
+            continue
+        assert words.pop(0) == "l2bench"
+        if words[:2] == ["submission", "build"]:
+            bare = [word for word in words if word not in ("--agent-version", "1.0")]
+            code, _, errors = cli(*bare)
+            assert code == 2
+            assert "the bundles say no version of the agent" in errors
+            assert "give it with --agent-version" in errors
+        code, out, errors = cli(*words)
+        assert code == 0, f"{line}: {out}{errors}"
+    assert "accepted five-digits/imported/" in out
+    code, out, errors = cli("leaderboard", "build", "reported", "-o", "site", "--json")
+    assert code == 0, errors
+    assert (json.loads(out)["shown"], json.loads(out)["excluded"]) == (1, 0)
+
+
+def test_an_import_has_no_seeds_to_declare_as_extra(cli, tmp_path):
+    about = ("--suite", "s", "--agent", "mine")
+    for seed, file in enumerate(matrices(tmp_path), start=1):  # seed 0 is not among them
+        out = tmp_path / "all" / f"{seed}.l2b"
+        assert cli("import", "matrix", file, *about, "--seed", seed, "-o", out)[0] == 0
+    build = ("submission", "build", tmp_path / "all", "--agent-version", "1", "--name", "x")
+    build = (*build, "--submitter", "me", "--data-disclosure", "none")
+    code, out, errors = cli(*build, "-o", tmp_path / "first")
+    assert code == 0, out + errors
+    assert "0 errors, 0 warnings, 3 bundles scored, reported" in out
+    code, out, _ = cli(*build, "--extra-seed", "1", "-o", tmp_path / "second")
+    assert (code, "N03 error" in out) == (1, True)

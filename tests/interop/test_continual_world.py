@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from interop.builders import progress
+from support import ROOT
 
 from l2bench.errors import Unsupported
 from l2bench.interop import continual_world
@@ -138,3 +140,19 @@ def test_every_fault_is_named(tmp_path, change, words):
         continual_world.read(folder, Options())
     assert words in str(caught.value)
     assert "progress.tsv" in str(caught.value)
+
+
+def test_the_columns_that_the_page_names_are_all_that_is_needed(tmp_path):
+    page = (ROOT / "docs" / "interop.md").read_text()
+    part = page[page.index("**continual_world.**") : page.index("**avalanche.**")]
+    steps, active, success = re.findall(r"^\| `(.+?)` \|", part, re.M)
+    names = [success.replace("I", str(at)).replace("NAME", n) for at, n in enumerate(NAMES)]
+    lines = [[steps, active, *names], [100, 0, 0.5, 0], [200, 0, 1, 0], [300, 1, 0.5, 1]]
+    text = "".join("\t".join(map(str, line)) + "\n" for line in lines)
+    (tmp_path / "progress.tsv").write_text(text)
+    source = continual_world.read(tmp_path, Options())
+    assert [task.task for task in source.lifetime.suite.tasks] == list(NAMES)
+    for left_out in lines[0]:
+        (tmp_path / "progress.tsv").write_text(text.replace(left_out, "other", 1))
+        with pytest.raises(Unsupported):
+            continual_world.read(tmp_path, Options())

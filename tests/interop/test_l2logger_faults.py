@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 from interop.builders import l2logger_folder, log_rows
 
+from l2bench.bundle.files import read_json
 from l2bench.errors import Unsupported
 from l2bench.interop import l2logger
 from l2bench.interop.source import Options
@@ -68,6 +70,11 @@ def changed(tmp_path: Path, change) -> Path:
     [
         (lambda b: b.replace(b"\t2\n", b"\n"), "line 3: 9 cells, the header has 10"),
         (lambda b: b.replace(b"\t2\n", b"\ttwo\n"), "line 3, column performance: 'two' is not"),
+        (lambda b: b.replace(b"\t2\n", b"\t1_0\n"), "line 3, column performance: '1_0' is not"),
+        (lambda b: b.replace(b"\t2\n", "\t\u0661\n".encode()), "line 3, column performance: "),
+        (lambda b: b.replace(b"0\t1\t", b"0\t+3\t"), "line 3, column exp_num: '+3' is not a whole"),
+        (lambda b: b.replace(b"0\t1\t", b"0\t%d\t" % (2**63)), "line 3, column exp_num"),
+        (lambda b: b.replace(b"{}", "{}\u2028".encode(), 1).replace(b"\t2\n", b"\tx\n"), "line 3,"),
         (lambda b: b.replace(b"\t2\n", b"\tinf\n"), "line 3, column performance: an infinite"),
         (lambda b: b.replace(b"0\t1\t", b"0\t1.5\t"), "line 3, column exp_num: '1.5' is not"),
         (lambda b: b.replace(b"0\t1\t", b"0\t\t"), "line 3, column exp_num"),
@@ -142,3 +149,33 @@ def test_a_word_that_is_no_utf8_is_refused_in_all_lines_and_in_one(tmp_path, lin
     first = lines.start + 1
     with pytest.raises(Unsupported, match=rf"data-log.tsv, line {first}: not UTF-8"):
         read(folder)
+
+
+@pytest.mark.parametrize("column", ["worker_id", "block_num", "timestamp"])
+def test_a_column_of_the_format_is_no_measure(tmp_path, column):
+    folder = l2logger_folder(tmp_path / "log", log_rows(("L", "a_1", [1, 2])))
+    (folder / "logger_info.json").write_text(json.dumps({"metrics_columns": [column]}))
+    with pytest.raises(Unsupported, match=f"metrics_columns names {column}, which is a column of"):
+        read(folder)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    folder = l2logger_folder(tmp_path / "log", log_rows(("L", "a_1", [1, 2])))
+    (path,) = folder.rglob("data-log.tsv")
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(Unsupported, match=r"data-log.tsv is a pipe, expected a file"):
+        read(folder)
+    path.rename(folder / "logger_info.json")
+    with pytest.raises(Unsupported, match=r"no data-log.tsv"):
+        read(folder)
+    with pytest.raises(Unsupported, match=r"logger_info.json is a pipe"):
+        read_json(folder / "logger_info.json")
+
+
+def test_a_link_to_itself_is_no_place_for_a_bundle(cli, tmp_path):
+    folder = l2logger_folder(tmp_path / "log", log_rows(("L", "a_1", [1, 2])))
+    (tmp_path / "loop").symlink_to("loop")
+    code, _, errors = cli("import", "l2logger", folder, "-o", tmp_path / "loop")
+    assert code == 2
+    assert "is a link that leads nowhere" in errors

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from l2bench.cli.sources import metric_settings
 from l2bench.errors import Unsupported
 from l2bench.interop import matrix
 from l2bench.interop.source import Options
@@ -140,6 +141,12 @@ def test_other_measures_keep_their_range(tmp_path):
         ({"R": [[0.5, "x"], [0.5, 0.5]]}, "R, row 0, column 1: 'x' is not a number"),
         ({"R": [[0.5]], "b": [0.5, 0.5]}, "b: 2 values for 1 tasks"),
         ({"R": [[0.5]], "n": 0.5}, "n should be a whole number"),
+        ({"R": [[0.5]], "n": True}, "n should be a whole number"),
+        ({"R": [[0.5]], "seed": True}, "seed should be a whole number"),
+        ({"R": [[0.5]], "tasks": 5}, "tasks should be a list of names, is 5"),
+        ({"R": [[0.5, 0.5], [0.5, 0.5]], "tasks": "ab"}, "tasks should be a list of names"),
+        ({"R": [[0.5]], "order": {"a": 1}}, "order should be a list of names"),
+        ({"R": [[10**400]]}, "R, row 0, column 0: too large a number"),
         ({"R": [[0.5]], "order": ["a", "b"]}, "1 rows of R, but an order of 2"),
         ('{"R": [[NaN]]}', "NaN is not a number"),
     ],
@@ -185,6 +192,13 @@ def test_kemker_with_the_offline_accuracy_on_the_command_line(cli, omega, tmp_pa
     code, output, errors = cli("report", omega, *given, "-o", tmp_path / "page.html")
     assert code == 0, errors
     assert "kemker.omega_base  0.56" in output
+    page = (tmp_path / "page.html").read_text()
+    origin = page[page.index('id="provenance"') :]
+    assert "<dt>kemker.ideal</dt><dd>0.9</dd>" in origin
+    assert "<dt>kemker</dt><dd>1.1</dd>" in origin
+    code, _, errors = cli("report", omega, "--metrics", "kemker", "-o", tmp_path / "plain.html")
+    assert code == 0, errors
+    assert "kemker.ideal" not in (tmp_path / "plain.html").read_text()
     blank = omegas(cli("score", omega, "--metrics", "kemker", "--json")[1])
     assert blank["kemker.omega_base"] is None
     assert blank["kemker.omega_new"] == pytest.approx(0.95)
@@ -205,6 +219,8 @@ def test_kemker_with_an_expert_as_the_offline_learner(cli, omega, tmp_path):
         ("kemker.ideal", "should be SET.KEY=VALUE"),
         ("ideal=1", "should be SET.KEY=VALUE"),
         ("kemker.ideal=much", "ideal=much: an accuracy is a fraction"),
+        ("kemker.ideal=5.", "ideal=5.0: an accuracy is a fraction"),
+        ("kemker.ideal=inf", "ideal=inf: an accuracy is a fraction"),
         ("kemker.idea=1", "did you mean 'ideal'"),
         ("gem.ideal=1", "for metric set 'gem', which is not asked for"),
     ],
@@ -236,3 +252,66 @@ def test_several_matrices_are_of_one_suite_where_it_has_one_name(tmp_path, cli):
     code, out, errors = cli("score", tmp_path / "all")
     assert code == 0, errors
     assert "3 of 3" in out
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (".9", 0.9),
+        ("1e-3", 0.001),
+        ("5.", 5.0),
+        ("+2", 2.0),
+        ("3", 3),
+        ("skip", "skip"),
+        ("null", None),
+        ("[1, 2]", [1, 2]),
+        ("inf", "inf"),
+        ("", ""),
+    ],
+)
+def test_values_of_settings_are_json_numbers_or_words(text, value):
+    found = metric_settings([f"kemker.ideal={text}"])["kemker"]["ideal"]
+    assert (found, type(found)) == (value, type(value))
+
+
+COMMA = "m.csv: cells are separated by a comma"
+POINT = "decimals are written with a point, like .9"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("after;a;b\na;.9;.2\nb;.7;.8\n", f"{COMMA}; found semicolons"),
+        ("after\ta\tb\na\t.9\t.2\nb\t.7\t.8\n", f"{COMMA}; found tabs"),
+        (".9 .2\n.7 .8\n", f"{COMMA}; found spaces"),
+        ("after;a;b\na;0,9;0,2\nb;0,7;0,8\n", f"{COMMA}, and {POINT}; found semicolons and commas"),
+        ("0,9;0,2\n0,7;0,8\n", f"{COMMA}, and {POINT}; found semicolons and commas"),
+        ('"";"a";"b"\n"a";.9;.2\n"b";.7;.8\n', f"{COMMA}; found semicolons"),
+        (
+            "after,a,b\na,0,9,0,2\n",
+            f"line 2: 5 cells, line 1 has 3 (a comma separates cells; {POINT})",
+        ),
+        ("0,9,0,2\n0,7,0,8\n", POINT),
+        ('after,a\na,"0,9"\n', f"line 2, column a: '0,9' is not a number; {POINT}"),
+        (
+            "after,a\na,90%\n",
+            "column a: '90%' is not a number; write 90 without the sign and give --range",
+        ),
+        ("90%,20%\n70%,80%\n", "column task-1: '90%' is not a number; write 90 without the sign"),
+        ({"R": [["90%"]]}, "R, row 0, column 0: '90%' is not a number; write 90 without the sign"),
+    ],
+)
+def test_what_other_tables_write_is_refused_with_its_cause(tmp_path, text, words):
+    with pytest.raises(Unsupported) as caught:
+        read(tmp_path, text)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_fault_of_a_table_with_commas_is_not_laid_on_the_separator(tmp_path):
+    with pytest.raises(Unsupported, match=r"line 3, column b: '.x' is not a number$"):
+        read(tmp_path, "after, a, b\na, .9, .2\nb, .7, .x\n")
+    named = read(tmp_path, ",a;b\na;b,.9\n").lifetime  # a name may hold one
+    assert [task.task for task in named.suite.tasks] == ["a;b"]
+    levels = read(tmp_path, "after,50%,90%\n50%,.9,.2\n90%,.7,.8\n").lifetime
+    assert [task.task for task in levels.suite.tasks] == ["50%", "90%"]

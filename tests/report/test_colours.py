@@ -1,6 +1,7 @@
 """Colours: stable for a task, readable on every cell and page."""
 
 import itertools
+from collections import Counter
 
 import pytest
 import yaml
@@ -13,7 +14,7 @@ from l2bench.report.colours import (
     PALETTE,
     STEPS,
     contrast,
-    look,
+    looks,
     luminance,
     ramp,
     step,
@@ -23,21 +24,49 @@ from l2bench.report.colours import (
 LIGHT_PAGE, DARK_PAGE = "#FCFBF8", "#14171A"
 
 
+def alone(task):
+    return looks([task])[task]
+
+
 def test_a_task_looks_the_same_on_every_page_for_ever():
-    assert look("catch") == (4, "square")
-    assert look("mirrored-catch") == (6, "diamond")
-    assert look("windy-catch") == (3, "diamond")
+    assert looks(["catch", "mirrored-catch", "windy-catch"]) == {
+        "catch": (4, "square"),
+        "mirrored-catch": (6, "diamond"),
+        "windy-catch": (3, "diamond"),
+    }
 
 
 @pytest.mark.parametrize("suite", ["quickstart", "libero_object_cpu"])
-def test_the_tasks_of_the_small_suites_have_colours_of_their_own(suite):
+def test_the_tasks_of_the_small_suites_have_the_looks_of_their_names(suite):
     tasks = yaml.safe_load((ROOT / "suites" / f"{suite}.yaml").read_text())["tasks"]
-    assert len({look(task["id"])[0] for task in tasks}) == len(tasks)
+    names = [task["id"] for task in tasks]
+    assert looks(names) == {name: alone(name) for name in names}
+    assert len({alone(name).colour for name in names}) == len(names)
 
 
-def test_looks_use_the_whole_palette():
-    looks = {look(f"task-{n}") for n in range(2000)}
-    assert looks == set(itertools.product(range(len(PALETTE)), MARKERS))
+def test_tasks_of_one_look_by_their_names_are_told_apart():
+    assert alone("open") == alone("close") == (7, "circle")
+    assert looks(["open", "close"]) == {"close": (7, "circle"), "open": (0, "circle")}
+    assert looks(["open", "close"]) == looks(["close", "open"])
+
+
+def test_the_look_of_a_name_uses_the_whole_palette():
+    found = {alone(f"task-{n}") for n in range(2000)}
+    assert found == set(itertools.product(range(len(PALETTE)), MARKERS))
+
+
+@given(st.lists(st.text(max_size=8), unique=True, max_size=70), st.randoms())
+def test_no_two_tasks_share_a_look_while_there_are_free_ones(names, random):
+    found = looks(names)
+    if len(names) <= len(PALETTE):
+        assert len({look.colour for look in found.values()}) == len(names)
+        assert all(found[name].marker == alone(name).marker for name in names)
+    most = len(PALETTE) * len(MARKERS)
+    uses = Counter(found.values())
+    assert len(uses) == min(len(names), most)
+    assert max(uses.values(), default=0) <= -(-len(names) // most)
+    random.shuffle(names)
+    assert looks(names) == found
 
 
 @pytest.mark.parametrize("dark", [False, True])
@@ -76,6 +105,6 @@ def test_every_performance_has_a_place_on_the_ramp(value):
 
 @given(st.text())
 def test_any_name_has_a_look(name):
-    colour, marker = look(name)
+    colour, marker = alone(name)
     assert 0 <= colour < len(PALETTE)
     assert marker in MARKERS

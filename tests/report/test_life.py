@@ -27,6 +27,11 @@ def scored(make, suite, seed, score_of):
     return make.with_scores(made, rows, np.array(scores, float))
 
 
+def charted(lifetimes):
+    lives = Lives.of(lifetimes)
+    return life_chart(life(lives), lives.looks)
+
+
 def test_a_learning_block_spans_what_is_learned_in_it(make):
     lives = Lives.of([make.lived(make.suite(3, 1), 0)])
     found = life(lives)
@@ -54,7 +59,7 @@ def test_what_is_kept_is_the_mean_over_the_tasks_learned_so_far(make):
 
 def test_with_few_lifetimes_there_are_points_and_no_interval(make):
     bundles = make.bundles(make.suite(2, 5), seeds=[0, 1])
-    chart = life_chart(life(Lives.of([bundle.lifetime for bundle in bundles])))
+    chart = charted([bundle.lifetime for bundle in bundles])
     assert all(w.low is None and len(w.points) == 2 for w in chart.whiskers)
     section = make.parse(render(bundles, make.summary(bundles))).all("section", id="life")[0]
     assert "the dots are the 2 lifetimes, too few for an interval" in section.text
@@ -85,9 +90,9 @@ def test_experiences_are_shown_as_means_and_the_window_is_stated():
 
 def test_ninety_blocks_have_no_room_for_names(make):
     suite = make.suite(90, 1, keep="last", episodes=1)
-    chart = life_chart(life(Lives.of([make.lived(suite, 0)])))
+    chart = charted([make.lived(suite, 0)])
     assert [band.name for band in chart.bands] == [None] * 90
-    few = life_chart(life(Lives.of([make.lived(make.suite(3, 1), 0)])))
+    few = charted([make.lived(make.suite(3, 1), 0)])
     assert [band.name.text[0] for band in few.bands] == ["1", "2", "3"]
 
 
@@ -165,6 +170,29 @@ def test_costs_of_blocks_add_up_to_those_of_the_lifetime(make):
     assert all(
         values[0][0] == pytest.approx(values[1][0] + values[2][0]) for _, values in table.rows[1:]
     )
+
+
+def test_the_sum_of_the_lifetimes_leaves_out_what_stands_beside_them(make):
+    bundle = with_experts(make, 0.1)
+    second = make.bundle(bundle.suite, 1)
+    bounds = [make.bundle(bundle.suite, 0)]
+    table = lifetimes_cost([bundle, second], bundle.experts, bounds)
+    walls = [5025.5, 5026.5]
+    assert [values[0][0] for _, values in table.rows] == walls
+    assert (table.total[0], table.total[1][0][0]) == ("2 lifetimes together", sum(walls))
+    assert [(name, values[0][0]) for name, values in table.beside] == [
+        ("2 single-task experts together", 2 * 5025.5),
+        ("1 multitask bound", 5025.5),
+    ]
+    page = render([bundle, second], make.summary([bundle, second]))
+    cost = make.parse(page).all("section", id="cost")[0]
+    names = [row.all("th")[0].text for row in cost.all("table")[0].all("tr")[1:]]
+    assert names == ["seed 0", "seed 1", table.total[0], table.beside[0][0]]
+    assert len(cost.all("tbody")[0].all("tr")) == 2
+    assert "in no sum of lifetimes" in cost.text
+
+    alone = lifetimes_cost([bundle], bundle.experts)
+    assert (len(alone.rows), alone.total, len(alone.beside)) == (1, None, 1)
 
 
 def test_memory_is_shown_where_it_was_recorded(make):

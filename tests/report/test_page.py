@@ -14,6 +14,8 @@ import pytest
 from report.pages import HOSTILE
 
 from l2bench.errors import UsageError
+from l2bench.metrics import statistics
+from l2bench.report import frame
 from l2bench.report.frame import environment
 from l2bench.report.page import render
 
@@ -223,6 +225,23 @@ def test_control_and_bidi_characters_are_spelled_out(make):
     suite = make.suite(1, 1).model_copy(update={"title": "abc\u202egnp.exe\u0007"})
     title = make.parse(make.page(suite)).all("h1")[0].text
     assert title.endswith("on abc[U+202E]gnp.exe[U+0007]")
+
+
+def test_sentences_on_intervals_take_their_numbers_from_the_code():
+    """No template writes a number out, and the words are those of the constants."""
+    folder = Path(frame.__file__).parent
+    written = re.compile(r"\b(three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b", re.I)
+    for path in [*(folder / "templates").iterdir(), *folder.parent.glob("*/templates/*.html")]:
+        assert not written.search(path.read_text()), path
+    numbers = environment().globals
+    assert numbers["for_interval"] == statistics.MINIMUM_FOR_INTERVAL
+    assert numbers["for_bootstrap"] == statistics.MINIMUM_FOR_BOOTSTRAP
+
+
+def test_the_words_on_intervals_are_those_of_the_statistics(make):
+    text = make.parse(make.page(make.suite(2, 2))).all("section", id="results")[0].text
+    limit = frame.word(statistics.MINIMUM_FOR_BOOTSTRAP)
+    assert f"below {limit} lifetimes, by a percentile bootstrap from {limit} on" in text
 
 
 def test_same_input_same_bytes(make):

@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from l2bench.bundle.lifetime import synthetic
-from l2bench.report.charts import swatch
+from l2bench.report.colours import looks
 from l2bench.report.page import render
 
 
@@ -83,13 +83,17 @@ def test_log_07_a_null_stays_local(make):
 def test_log_11_a_task_looks_the_same_on_every_page(make):
     """LOG-11: two suites with the tasks in different orders give each task one colour and mark."""
     names = ["open", "close", "push", "lift"]
-    looks = []
+    pages = []
     for order in (names, names[::-1]):
         root = make.parse(make.page(make.suite(names=order, seeds=1)))
         rows = root.all("section", id="tasks")[0].all("tbody")[0].all("th")
-        looks.append({th.text.strip(): th.all("svg")[0].get("class") for th in rows})
-    assert looks[0] == looks[1]
-    assert {name: f"swatch k{swatch(name)['colour']}" for name in names} == looks[0]
+        pages.append({th.text.strip(): th.all("svg")[0].get("class") for th in rows})
+        figures = root.all("section", id="courses")[0].all("figure")
+        drawn = {f.all("b")[0].text: f"swatch {f.get('class')}" for f in figures}
+        assert drawn == pages[-1]
+    assert pages[0] == pages[1]
+    assert pages[0] == {name: f"swatch k{look.colour}" for name, look in looks(names).items()}
+    assert len(set(pages[0].values())) == len(names)
 
 
 def test_sta_09_three_lifetimes_get_a_warning_and_their_points(make):

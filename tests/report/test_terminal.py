@@ -5,6 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
+from l2bench.cli.output import print_summary
 from l2bench.report import terminal
 
 
@@ -84,3 +85,15 @@ def test_names_are_no_markup(summary):
 def test_long_names_are_cut(summary):
     metrics = [{**metric, "name": "x" * 10_000} for metric in summary["metrics"]]
     assert len(terminal.plain({**summary, "metrics": metrics})) < 3_000
+
+
+def test_where_all_metrics_are_of_tasks_a_line_says_where_they_are(summary, capsys):
+    own = [metric for metric in summary["metrics"] if metric["scope"] != "lifetime"]
+    for every in (False, True):
+        print_summary({**summary, "metrics": own}, every=every)
+        last = capsys.readouterr().out.splitlines()[-1]
+        assert last == (
+            f"no metric of the whole lifetime; --json has {len(own)} values of tasks and pairs"
+        )
+        print_summary(summary, every=every)
+        assert "no metric of the whole lifetime" not in capsys.readouterr().out

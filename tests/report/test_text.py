@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from l2bench.report.frame import word
 from l2bench.report.text import (
     count,
     duration,
@@ -112,6 +113,11 @@ def test_rates_have_two_decimals_always():
 )
 def test_durations(seconds, text):
     assert duration(seconds) == text
+
+
+def test_small_numbers_are_words():
+    assert [word(number) for number in (0, 3, 10, 12)] == ["zero", "three", "ten", "twelve"]
+    assert (word(13), word(12000)) == ("13", "12,000")
 
 
 def test_counts_and_lists():

@@ -13,7 +13,10 @@ from support import probe_suite, run_suite
 from l2bench.comparison import contender
 from l2bench.metrics.aggregates import RunScores
 from l2bench.metrics.meanings import MEANINGS
+from l2bench.metrics.statistics import MINIMUM_FOR_BOOTSTRAP, MINIMUM_FOR_INTERVAL
 from l2bench.outcomes import TAUS, final, profile, unlearned, weighed
+from l2bench.report.colours import looks
+from l2bench.report.frame import word
 from l2bench.report.versus import render, verdict
 
 
@@ -100,6 +103,21 @@ def test_differences_intervals_and_groups(folders, make):
     assert section.all("b") == section.all("strong") == []
     (lead,) = root.all("p", class_="lead")
     assert lead.text.startswith("forgetter, perfect and random on probe 1.0, 5 lifetimes each.")
+
+
+def test_tasks_look_as_on_the_pages_of_their_agents(folders, make):
+    """Colours are those of the whole suite, even where a task was not evaluated at the end."""
+    found = compared(folders, "perfect", "random")
+    assert found["suite"]["tasks"] == ["task-1", "task-2"]
+    found["suite"]["tasks"] = ["close", *found["suite"]["tasks"], "open"]
+    found["outcomes"]["pairs"][0]["tasks"][0]["task"] = "open"
+    rows = make.parse(render(found)).all("section", id="tasks")[0].all("tbody")[0].all("tr")
+    (mark,) = rows[0].all("th")[0].all("svg")
+    assert mark.get("class") == f"swatch k{looks(found['suite']['tasks'])['open'].colour}"
+    assert looks(found["suite"]["tasks"])["open"] != looks(["open"])["open"]
+    text = make.parse(render(found)).all("section", id="metrics")[0].text
+    few, many = word(MINIMUM_FOR_INTERVAL), word(MINIMUM_FOR_BOOTSTRAP)
+    assert f"bootstrap from {many} on; with fewer than {few} there are points" in text
 
 
 def test_the_profile_is_the_share_above_each_threshold():
