@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
+import importlib.util
 import os
 import subprocess
 import sys
@@ -107,7 +109,18 @@ def place(backend: str) -> dict[str, str]:
     return found
 
 
+def _load_triton() -> None:
+    """Load triton, which CUDA builds of torch use, before Mesa.
+
+    Both bring an LLVM of their own; triton's crashes the process if Mesa's is there first.
+    """
+    if importlib.util.find_spec("triton") is not None:
+        with contextlib.suppress(Exception):  # whoever needs it will be told
+            importlib.import_module("triton")
+
+
 def _context(name: str, width: int, height: int) -> Any:
+    _load_triton()
     if name == "egl":
         devices.take()
     platform = os.environ.pop("PYOPENGL_PLATFORM", None)

@@ -1,6 +1,8 @@
-"""Which OpenGL backend is taken, and what is said when none works; nothing is rendered here."""
+"""Which OpenGL backend is taken, what is said when none works, and what is loaded first."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -70,3 +72,24 @@ def test_a_backend_that_another_library_chose_first_is_told(monkeypatch):
         with pytest.raises(Unsupported, match=r"eglQueryString.*set MUJOCO_GL before starting"):
             rendering._context("egl", 4, 4)
     assert dict(os.environ) == before
+
+
+@pytest.mark.sim
+def test_triton_is_loaded_before_mesa(tmp_path):
+    """The LLVM of triton, which CUDA builds of torch import late, crashes behind that of Mesa."""
+    (tmp_path / "triton.py").write_text(
+        "print('OSMesa' in open('/proc/self/maps').read(), flush=True)\n"
+    )
+    code = (
+        "from l2bench_libero.rendering import _context\n"
+        "context = _context('osmesa', 64, 64)\n"
+        "context.make_current()\n"
+        "import os, sys\n"
+        "print('triton' in sys.modules, 'OSMesa' in open('/proc/self/maps').read(), flush=True)\n"
+        "os._exit(0)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "MUJOCO_GL": "osmesa"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["False", "True", "True"], done.stderr
