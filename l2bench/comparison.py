@@ -22,7 +22,7 @@ from l2bench.metrics.statistics import (
     mean_interval,
     t_quantile,
 )
-from l2bench.scoring import bootstrap_generator, inputs_of, lifetime_generator
+from l2bench.scoring import bootstrap_generator, inputs_of
 
 #: Standard normal quantile of a two-sided 95 % interval.
 Z = 1.959963984540054
@@ -152,8 +152,9 @@ def compare(contenders: Sequence[Contender], metrics: Sequence[str] = ()) -> dic
     }
     if reasons:
         return {**head, "metrics": []}
+    inputs = [inputs_of(c.bundles, [b.scores for b in c.bundles]) for c in contenders]
     chosen = _chosen(contenders, metrics)
-    return {**head, "metrics": [_metric(contenders, id) for id in chosen]}
+    return {**head, "metrics": [_metric(contenders, id, inputs) for id in chosen]}
 
 
 def _chosen(contenders: Sequence[Contender], metrics: Sequence[str]) -> list[str]:
@@ -164,11 +165,10 @@ def _chosen(contenders: Sequence[Contender], metrics: Sequence[str]) -> list[str
     return list(metrics) or [id for id, definition in known.items() if definition["headline"]]
 
 
-def _metric(contenders: Sequence[Contender], id: str) -> dict[str, Any]:
+def _metric(contenders: Sequence[Contender], id: str, inputs: Sequence[str]) -> dict[str, Any]:
     """Return the estimates, which are those of a summary, and the differences of one metric."""
     definition = next(c.definitions[id] for c in contenders if id in c.definitions)
     values = [dict(sorted(c.values.get(id, {}).items())) for c in contenders]
-    inputs = [inputs_of(c.bundles, [b.scores for b in c.bundles]) for c in contenders]
     pairs = [
         {
             "agents": [contenders[i].label, contenders[j].label],
@@ -182,7 +182,7 @@ def _metric(contenders: Sequence[Contender], id: str) -> dict[str, Any]:
         for j in range(i + 1, len(values))
     ]
     estimates = [
-        estimate(list(own.values()), lifetime_generator(of, id), definition["range"])
+        estimate(list(own.values()), bootstrap_generator(of, id, None, None), definition["range"])
         for own, of in zip(values, inputs, strict=True)
     ]
     better = definition["higher_is_better"]

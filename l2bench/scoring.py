@@ -206,11 +206,6 @@ def inputs_of(bundles: Sequence[Bundle], scored: Sequence[Mapping[str, Any]]) ->
     return "".join(str(scores.get("inputs")) for _, scores in pairs)
 
 
-def lifetime_generator(inputs: str, id: str) -> np.random.Generator:
-    """Return the generator of a summary's estimate of a metric of the whole lifetime."""
-    return bootstrap_generator(inputs, id, None, None)
-
-
 def bootstrap_generator(inputs: str, *names: str | None) -> np.random.Generator:
     """Return the generator of one estimate: from what was measured and what is asked of it."""
     digest = hashlib.sha256("\0".join([inputs, *(name or "" for name in names)]).encode()).digest()

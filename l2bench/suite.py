@@ -41,6 +41,9 @@ Steps = Annotated[int, Field(ge=1, lt=2**53)]
 #: The metric set that compares a lifetime with its multitask bound, under both its names.
 BOUND_METRICS = ("l2bench/bound", "bound")
 
+#: How the environments of imported suites begin, which no plugin brings.
+IMPORTED = "import/"
+
 #: Parts of a suite that cannot change a score; they stay out of the suite hash.
 PRESENTATION = frozenset({"title", "description"})
 

@@ -107,6 +107,11 @@ profiles: {odd: {seeds: [2, 2]}, short: {scenario: {episodes: 1}}}
     [
         (["experts=maybe", "title=x"], "override experts=maybe: 'experts': input should be"),
         (["++experts=maybe"], "override ++experts=maybe: 'experts'"),
+        (
+            ["tasks.1.horizon=-3", "select=[mirrored]"],
+            "override tasks.1.horizon=-3: 'tasks.1.horizon'",
+        ),
+        (["agent.settngs=1", "agent=random"], "override agent.settngs=1: unknown key 'settngs'"),
         (["profile=short", "experts=maybe"], "override experts=maybe: 'experts'"),
         (["expert=true"], "override expert=true: unknown key 'expert' (did you mean 'experts'?)"),
         (["~scenario.kind"], "override ~scenario.kind: 'scenario.kind' is required"),

@@ -206,13 +206,13 @@ def claim(folder: Path) -> Path:
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir()
     except FileExistsError:
-        raise taken(folder) from None
+        raise exists_already(folder) from None
     except OSError as error:
         raise RunFailed(f"cannot create {folder}: {error.strerror}") from None
     return folder
 
 
-def taken(folder: Path) -> UsageError:
+def exists_already(folder: Path) -> UsageError:
     """Return the refusal of an output folder that exists."""
     return UsageError(
         f"{folder} exists already; give another folder with -o, continue an interrupted run "

@@ -18,11 +18,11 @@ import pyarrow as pa
 from l2bench.bundle import segments
 from l2bench.bundle.files import (
     claim,
+    exists_already,
     guard_writes,
     new_folder,
     read_json,
     sync_folder,
-    taken,
     write_atomically,
     write_json,
 )
@@ -69,7 +69,7 @@ class BundleWriter:
             UsageError: if it exists.
         """
         if os.path.lexists(folder):
-            raise taken(folder)
+            raise exists_already(folder)
         # it appears as a whole, manifest and all, or not at all
         new = claim(folder.with_name(folder.name + NEW))
         for part in ("work/segments", "work/agent", "tables"):

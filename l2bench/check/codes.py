@@ -93,7 +93,7 @@ _TABLE = (
     ("N01", "error", "every seed that the suite prescribes is submitted", "run the missing seeds"),
     ("N02", "error", "every seed is submitted once", "leave one of the runs out"),
     ("N03", "error", "seeds beyond the prescribed ones are all declared and all submitted",
-     "declare them with --extra-seed, or leave the runs out"),
+     "declare just these with --extra-seed, or leave the runs out"),
     ("N04", "error", "settings were not tuned on the seeds that are evaluated",
      "tune on other seeds and run again"),
     ("N05", "error", "all runs are of one suite, one agent and one major release",

@@ -10,6 +10,7 @@ from l2bench.check.board import Board
 from l2bench.check.findings import Finding, broken
 from l2bench.check.models import DOCUMENT, Submission
 from l2bench.check.results import Facts
+from l2bench.suite import IMPORTED
 
 
 def rules(
@@ -101,6 +102,11 @@ def twice(runs: Mapping[str, Facts]) -> Iterator[Finding]:
             yield broken("N02", name, f"seed {facts.seed} again, as in {before}", found=facts.seed)
 
 
+def _foreign(facts: Facts) -> bool:
+    """Return whether a run was imported, and is of no environment that can be run here."""
+    return facts.imported and all(t.environment.startswith(IMPORTED) for t in facts.suite.tasks)
+
+
 def _seeds(
     submission: Submission, runs: Mapping[str, Facts], board: Board | None
 ) -> Iterator[Finding]:
@@ -111,8 +117,8 @@ def _seeds(
     entry = board.registered(submission.suite_id, submission.suite_version) if board else None
     suites = [facts.suite for facts in runs.values()]
     prescribed: Sequence[int] = entry.seeds if entry else suites[0].seeds if suites else ()
-    if runs and all(facts.imported for facts in runs.values()):
-        prescribed = ()
+    foreign = bool(runs) and all(_foreign(facts) for facts in runs.values())
+    prescribed = () if foreign else prescribed
     given = {run.seed for run in submission.runs}
     missing = sorted(set(prescribed) - given)
     if missing:
@@ -125,7 +131,7 @@ def _seeds(
         )
     extra = given - set(prescribed) if prescribed else set()
     declared = set(submission.extra_seeds)
-    if extra != declared:
+    if not declared <= given if foreign else extra != declared:
         yield broken(
             "N03",
             DOCUMENT,

@@ -47,7 +47,7 @@ class _Given:
         keys = {
             text.lstrip("+~").partition("=")[0].partition("@")[0]: text for text in self.overrides
         }
-        around = [keys[key] for key in keys if f"{path}.".startswith(f"{key}.")]
+        around = [keys[key] for key in sorted(keys, key=len) if f"{path}.".startswith(f"{key}.")]
         inside = [keys[key] for key in keys if key.startswith(f"{path}.")]
         if not place:  # the suite as a whole
             inside = [keys[key] for key in keys if key.split(".")[0] not in ("agent", "execution")]
@@ -77,7 +77,9 @@ def compose(registry: Registry, named: str, overrides: Sequence[str]) -> Compose
         Unsupported: a file that cannot be read.
     """
     path = find(registry, named)
-    base = _suite(_hydra(registry, path, None, []), path, _Given(path.name))[0]
+    alone = _Given(path.name)
+    base, settings = _suite(_hydra(registry, path, None, []), path, alone)
+    _beside(settings, alone)
     for override in overrides:
         if override.startswith("agent="):
             _refuse_configuration(registry, path, override.removeprefix("agent="))
@@ -87,8 +89,7 @@ def compose(registry: Registry, named: str, overrides: Sequence[str]) -> Compose
     registry.refuse_repeats("metric_sets", suite.metrics)
     if not beside["agent"]:
         raise UsageError(f"{path.name} names no agent; add agent=NAME (see 'l2bench plugins')")
-    agent = judge(AgentSpec, beside["agent"], "", given.below("agent"))
-    execution = judge(Execution, beside["execution"] or {}, "", given.below("execution"))
+    agent, execution = _beside(beside, given)
     return Composed(suite, agent, execution, differences(base, suite))
 
 
@@ -257,10 +258,12 @@ def _suite(data: dict[str, Any], path: Path, given: _Given) -> tuple[Suite, dict
     """Return the suite in composed data, and the keys beside it."""
     beside = {key: data.pop(key, None) for key in BESIDE}
     defaults = beside["task_defaults"] or {}
-    own = tasks = data.get("tasks")
-    if isinstance(own, list):
+    tasks = data.get("tasks")
+    listed: list[Any] = tasks if isinstance(tasks, list) else []
+    own = listed
+    if isinstance(tasks, list):
         if beside["select"] is not None:
-            own = _selected(own, beside["select"], path)
+            own = _selected(listed, beside["select"], path)
         tasks = [_merged(defaults, task) for task in own]
     known = [*Suite.model_fields, *BESIDE, "profile"]
     for key in data:
@@ -272,11 +275,22 @@ def _suite(data: dict[str, Any], path: Path, given: _Given) -> tuple[Suite, dict
 
     def written(place: Place) -> tuple[str, Place]:
         inside = place[2:]
-        if place[:1] == ("tasks",) and inside and not _holds(own, place[1:]):
-            place = ("task_defaults", *inside) if _holds(defaults, inside) else place
+        if place[:1] == ("tasks",) and inside and isinstance(at := place[1], int):
+            if not _holds(own, place[1:]) and _holds(defaults, inside):
+                place = "task_defaults", *inside
+            else:  # as the file counts them, whatever was selected
+                number = next(n for n, task in enumerate(listed) if task is own[at])
+                place = "tasks", number, *inside
         return given.holder(place), place
 
     return judge(Suite, {**data, "tasks": tasks}, path.name, written), beside
+
+
+def _beside(found: Mapping[str, Any], given: _Given) -> tuple[AgentSpec, Execution]:
+    """Return agent and execution; a suite may leave the agent to whoever runs it."""
+    agent = judge(AgentSpec, found["agent"] or {"name": ""}, "", given.below("agent"))
+    execution = judge(Execution, found["execution"] or {}, "", given.below("execution"))
+    return agent, execution
 
 
 def _holds(data: Any, place: Place) -> bool:

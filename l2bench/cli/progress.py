@@ -54,7 +54,7 @@ def of_data() -> Callable[[int, int, str], None]:
 
     def log(done: int, total: int, text: str) -> None:
         if sys.stderr.isatty():
-            click.echo(f"\r{text}: {done}/{total}", nl=done == total, err=True)
+            click.echo(printable(f"\r{text}: {done}/{total}"), nl=done == total, err=True)
         else:
             lines.show(f"{text}: {done} of {total}")
 

@@ -56,14 +56,13 @@ def metric_settings(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
 def _setting(text: str) -> Any:
     """Return a value read as JSON, as a number such as ``.9`` that is no JSON, or a word."""
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except ValueError:
-        pass
-    try:
-        number = float(text)
-    except ValueError:
-        return text
-    return number if math.isfinite(number) else text
+        try:
+            value = text if "_" in text else float(text)
+        except ValueError:
+            return text
+    return text if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def opened(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import shlex
 from collections.abc import Callable, Sequence
@@ -94,9 +95,11 @@ def sources_there(path: Path) -> str:
 
     Empty where there are none.
     """
-    here = [path, *(sorted(path.iterdir()) if path.is_dir() else ())]
-    fitting = [(kind, place) for place in here for kind, form in FORMS.items()
-               if not place.name.startswith(".") and form.matches(place)]  # fmt: skip
+    fitting: list[tuple[str, Path]] = []
+    with contextlib.suppress(OSError):  # what cannot be looked into is none
+        for place in (path, *(sorted(path.iterdir()) if path.is_dir() else ())):
+            if not place.name.startswith("."):
+                fitting += [(kind, place) for kind, form in FORMS.items() if form.matches(place)]
     if not fitting:
         return ""
     kind, first = fitting[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ BEFORE = ("", "b", "before", "untrained")
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars", " ": "spaces"}
 
 _DECIMALS = "decimals are written with a point, like .9"
+
+_DECIMAL_COMMA = re.compile(r'[\s"]*[+-]?\d*,\d+%?[\s"]*')
 
 _KEYS = ("R", "b", "tasks", "order", "n", "agent", "seed", "measure", "name")
 
@@ -97,7 +100,8 @@ def _separated(text: str) -> str:
         if lines and all(separator in line for line in lines):
             if "," not in text:
                 return f"cells are separated by a comma; found {name}"
-            if separator != " ":
+            found = [cell for line in lines for cell in line.split(separator) if "," in cell]
+            if all(_DECIMAL_COMMA.fullmatch(cell) for cell in found):
                 return f"cells are separated by a comma, and {_DECIMALS}; found {name} and commas"
     return ""
 

@@ -23,10 +23,7 @@ from l2bench.errors import RunFailed, Unsupported, UsageError, choices, nearest
 from l2bench.metrics.scores import Metric
 from l2bench.plugins import Kind, Registry
 from l2bench.scoring import metric_sets
-from l2bench.suite import BOUND_METRICS, Suite
-
-#: How the environments of imported suites begin, which no plugin brings.
-FOREIGN = "import/"
+from l2bench.suite import BOUND_METRICS, IMPORTED, Suite
 
 _PLACE = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
@@ -160,7 +157,7 @@ def _locked(
     """Return the accepted releases with those installed here of the suite's plugins."""
     environments = [task.environment for task in suite.tasks]
     wanted: list[tuple[Kind, str]] = [
-        ("environments", name) for name in environments if not name.startswith(FOREIGN)
+        ("environments", name) for name in environments if not name.startswith(IMPORTED)
     ]
     wanted += [("metric_sets", name) for name in suite.metrics]
     locks = {(lock.distribution, lock.version): lock for lock in known}

@@ -137,7 +137,7 @@ class _Work:
         if self.settings.exclude_own_learning and target in tasks.values():
             refusal = f"task {log.tasks[target]} was itself learned between the two evaluations"
         elif self.settings.transfer_sources == "single" and len(sources) > 1:
-            names = _listed(log.tasks[s] for s in sources)
+            names = listed(log.tasks[s] for s in sources)
             refusal = f"not separable: {names} were learned between the same two evaluations"
             direction: Direction = "forward" if forward else "backward"
             self.add(sources, target, direction, (before, after), None)
@@ -152,7 +152,7 @@ class _Work:
         sources = sorted(sources, key=lambda s: self.appearance[s])
         names = [self.log.tasks[s] for s in sources]
         self.lost.append(
-            f"{direction} transfer of {_listed(names[:-1])} to {self.log.tasks[target]} is not "
+            f"{direction} transfer of {listed(names[:-1])} to {self.log.tasks[target]} is not "
             f"kept: {names[-1]} was learned between the same two evaluations"
         )
         return sources[-1:]
@@ -265,6 +265,6 @@ def _quotient(
     return (value, None) if math.isfinite(value) else (None, "the quotient is too large")
 
 
-def _listed(names: Iterable[str]) -> str:
+def listed(names: Iterable[str]) -> str:
     """Return names as they are joined in reasons and in the source of a joint transfer."""
     return " + ".join(names)

@@ -17,7 +17,14 @@ from l2bench.metrics.definitions import L2M, L2METRICS_SET, LIBERO
 from l2bench.metrics.l2m_lifetime import log_of
 from l2bench.metrics.l2m_log import Log, learning_part
 from l2bench.metrics.l2m_settings import L2METRICS, TEXT, Settings
-from l2bench.metrics.l2m_transfer import METHODS, Direction, Transfer, first_value, metric_id
+from l2bench.metrics.l2m_transfer import (
+    METHODS,
+    Direction,
+    Transfer,
+    first_value,
+    listed,
+    metric_id,
+)
 from l2bench.metrics.libero_parts import FloatArray, Missing, PerTask
 from l2bench.metrics.scores import Metric, Scores, Value, undefined
 from l2bench.metrics.views import cells
@@ -209,7 +216,7 @@ class L2MMetrics(MetricSet):
         """Yield one value of the same sources and target, by the rule that holds for pairs."""
         together: dict[tuple[Direction, str, str], list[Transfer]] = {}
         for item in joint:
-            key = item.direction, " + ".join(item.sources), item.target
+            key = item.direction, listed(item.sources), item.target
             together.setdefault(key, []).append(item)
         for (direction, source, target), items in together.items():
             for method in METHODS:

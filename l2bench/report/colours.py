@@ -49,9 +49,10 @@ Looks = Mapping[str, Look]
 def looks(task_ids: Iterable[str]) -> Looks:
     """Return the looks of all tasks of a suite, by id.
 
-    Each has the look of its id's hash, if that is free: no two tasks share a colour, or, where
-    there are more tasks than colours, a colour and marker. A task whose look is taken has the next
-    free one. Ids are gone through by name, so that the order of the suite's list changes nothing.
+    Each has the look of its id's hash, if that is free, else the next free one: no two tasks share
+    a colour, or, where there are more tasks than colours, a colour and marker; when those are used
+    up, they come again. Ids are gone through by name, so that the order of the suite's list
+    changes nothing.
     """
     found: dict[str, Look] = {}
     taken: set[int] = set()

@@ -349,5 +349,6 @@ def test_an_import_has_no_seeds_to_declare_as_extra(cli, tmp_path):
     code, out, errors = cli(*build, "-o", tmp_path / "first")
     assert code == 0, out + errors
     assert "0 errors, 0 warnings, 3 bundles scored, reported" in out
-    code, out, _ = cli(*build, "--extra-seed", "1", "-o", tmp_path / "second")
+    assert cli(*build, "--extra-seed", "1", "-o", tmp_path / "second")[0] == 0  # does no harm
+    code, out, _ = cli(*build, "--extra-seed", "9", "-o", tmp_path / "third")
     assert (code, "N03 error" in out) == (1, True)

@@ -266,6 +266,9 @@ def test_several_matrices_are_of_one_suite_where_it_has_one_name(tmp_path, cli):
         ("null", None),
         ("[1, 2]", [1, 2]),
         ("inf", "inf"),
+        ("NaN", "NaN"),
+        ("1e999", "1e999"),
+        ("1_0", "1_0"),
         ("", ""),
     ],
 )
@@ -287,6 +290,7 @@ POINT = "decimals are written with a point, like .9"
         ("after;a;b\na;0,9;0,2\nb;0,7;0,8\n", f"{COMMA}, and {POINT}; found semicolons and commas"),
         ("0,9;0,2\n0,7;0,8\n", f"{COMMA}, and {POINT}; found semicolons and commas"),
         ('"";"a";"b"\n"a";.9;.2\n"b";.7;.8\n', f"{COMMA}; found semicolons"),
+        (",a|1,b|1\na|1,.9,x\nb|1,.1,.2\n", "line 2, column b|1: 'x' is not a number"),
         (
             "after,a,b\na,0,9,0,2\n",
             f"line 2: 5 cells, line 1 has 3 (a comma separates cells; {POINT})",

@@ -95,7 +95,7 @@ def collect(recipe: Recipe, folder: Path, progress: Progress = silent) -> Path:
 
     Raises:
         UsageError: there is no expert for the task.
-        RunFailed: the expert fails too often.
+        RunFailed: the expert fails too often, or the file cannot be written.
     """
     task = find(recipe.suite, recipe.task)
     path = recipe.file(folder)

@@ -186,8 +186,8 @@ def choices(
     if wished.device.startswith("cuda"):
         if not _DRIVER.exists() and all(device.cuda is None for device in devices):
             raise Unsupported(
-                f"execution.device is {wished.device}, and there is no NVIDIA GPU here: no driver, "
-                f"and none among EGL's devices; leave it at auto on this machine"
+                f"execution.device is {wished.device}, and no NVIDIA GPU is seen here (there is no "
+                f"{_DRIVER}, and none among EGL's devices); leave it at auto on this machine"
             )
         what = "is not visible" if number is None else f"is CUDA {number} of the machine"
         raise _refusal(f"{wished.device} {what}, and no EGL device belongs to it", devices, wished)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -18,9 +19,10 @@ import h5py  # type: ignore[import-untyped]
 import numpy as np
 from numpy.typing import NDArray
 
+from l2bench.bundle.files import why
 from l2bench.bundle.hashing import file_hash
 from l2bench.environment import Demonstrations
-from l2bench.errors import Unsupported, UsageError, choices, nearest
+from l2bench.errors import RunFailed, Unsupported, UsageError, choices, nearest
 from l2bench_libero.layout import (
     BEFORE,
     ORIGIN,
@@ -207,7 +209,7 @@ class Writer:
     Use as a context manager: an exception leaves no file behind.
 
     Raises:
-        Unsupported: the folder cannot be written to.
+        RunFailed: the folder cannot be written to, or is full.
     """
 
     def __init__(
@@ -215,15 +217,9 @@ class Writer:
     ) -> None:
         self._path = path
         self._temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        try:
+        with self._told():
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = h5py.File(self._temporary, "w")
-        except OSError as error:
-            raise Unsupported(
-                f"demonstrations cannot be written below {path.parent} "
-                f"({os.strerror(error.errno) if error.errno else error}); make room there, or set "
-                f"execution.data to another folder"
-            ) from error
         self._data = self._file.create_group("data")
         for name, value in attributes.items():
             self._data.attrs[name] = value
@@ -234,6 +230,17 @@ class Writer:
         self._total = 0
         self.count = 0
 
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Say where a write failed and what to do."""
+        try:
+            yield
+        except OSError as error:
+            raise RunFailed(
+                f"demonstrations cannot be written below {self._path.parent} ({why(error)}); make "
+                f"room there, or set execution.data to another folder"
+            ) from error
+
     def add(
         self,
         arrays: Mapping[str, NDArray[Any]],
@@ -242,11 +249,11 @@ class Writer:
     ) -> None:
         """Append one demonstration; arrays are (T, ...) and ``arrays`` holds ``actions``."""
         demo = self._data.create_group(f"demo_{self.count}")
-        for name, values in arrays.items():
-            demo.create_dataset(name, data=values)
         obs = demo.create_group("obs")
-        for name, values in observations.items():
-            obs.create_dataset(name, data=values)
+        with self._told():
+            for group, datasets in ((demo, arrays), (obs, observations)):
+                for name, values in datasets.items():
+                    group.create_dataset(name, data=values)
         demo.attrs["num_samples"] = len(arrays["actions"])
         demo.attrs["init_state"] = init_state
         self._total += len(arrays["actions"])
@@ -261,12 +268,18 @@ class Writer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._data.attrs["num_demos"] = self.count
-        self._data.attrs["total"] = self._total
-        self._file.close()
         if kind is not None:
+            with suppress(Exception):  # the first fault is the one to be told
+                self._file.close()
             self._temporary.unlink(missing_ok=True)
             return
-        with self._temporary.open("rb+") as stream:
-            os.fsync(stream.fileno())
-        self._temporary.replace(self._path)
+        try:
+            with self._told():
+                self._data.attrs["num_demos"] = self.count
+                self._data.attrs["total"] = self._total
+                self._file.close()
+                with self._temporary.open("rb+") as stream:
+                    os.fsync(stream.fileno())
+                self._temporary.replace(self._path)
+        finally:
+            self._temporary.unlink(missing_ok=True)

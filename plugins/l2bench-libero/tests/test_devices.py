@@ -102,7 +102,7 @@ def test_only_auto_and_cpu_may_be_rendered_elsewhere(machine, found, visible, de
     ("driver", "kind", "words"),
     [
         (True, UsageError, r"cuda is CUDA 0 of .*; there is EGL 0 = no CUDA\."),
-        (False, Unsupported, "device is cuda, and there is no NVIDIA GPU here"),
+        (False, Unsupported, "device is cuda, and no NVIDIA GPU is seen here"),
     ],
 )
 def test_a_gpu_that_egl_lacks_is_told_from_one_that_is_not_there(

@@ -7,7 +7,7 @@ import h5py
 import numpy as np
 import pytest
 
-from l2bench.errors import Unsupported, UsageError
+from l2bench.errors import RunFailed, Unsupported, UsageError
 from l2bench_libero import hdf5
 
 
@@ -269,5 +269,5 @@ def test_the_same_demonstrations_give_the_same_bytes(tmp_path):
 
 def test_a_folder_that_cannot_be_written_to_is_named(tmp_path):
     (tmp_path / "taken").write_text("a file")
-    with pytest.raises(Unsupported, match=r"cannot be written below .*taken.*set execution\.data"):
+    with pytest.raises(RunFailed, match=r"cannot be written below .*taken.*set execution\.data"):
         hdf5.Writer(tmp_path / "taken" / "demos.hdf5", {}, {})
