@@ -312,18 +312,14 @@ def suite_hash(resolved: Mapping[str, Any]) -> str:
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 Place = tuple[int | str, ...]
+Written = Callable[[Place], tuple[str, Place]]
 
 
-def judge(
-    model: type[ModelT],
-    data: Mapping[str, Any],
-    what: str,
-    written: Callable[[Place], tuple[str, Place]] | None = None,
-) -> ModelT:
+def judge(model: type[ModelT], data: Mapping[str, Any], what: str | Written) -> ModelT:
     """Return ``data`` as a model, or refuse it in one line that names the first faults.
 
-    ``written`` says of the place of a fault what holds it, and where in there its author wrote it;
-    without, that is ``what`` and the place itself.
+    ``what`` names the data, or says of the place of a fault what holds it and where in there its
+    author wrote it.
 
     Raises:
         UsageError: naming the key path, what was found and the nearest known key.
@@ -331,12 +327,11 @@ def judge(
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise UsageError(_refusal(model, error, written or (lambda at: (what, at)))) from None
+        named = (lambda place: (what, place)) if isinstance(what, str) else what
+        raise UsageError(_refusal(model, error, named)) from None
 
 
-def _refusal(
-    model: type[BaseModel], error: ValidationError, written: Callable[[Place], tuple[str, Place]]
-) -> str:
+def _refusal(model: type[BaseModel], error: ValidationError, written: Written) -> str:
     found = error.errors()
     inner = [fault for fault in found if fault["type"] != "too_short"] or found
     texts: dict[str, list[str]] = {}

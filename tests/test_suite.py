@@ -142,7 +142,7 @@ def test_a_refusal_names_who_wrote_what_and_where(data):
         return "override", place
 
     with pytest.raises(UsageError) as caught:
-        judge(Suite, {**data, "tasks": tasks, "experts": "maybe"}, "x", written)
+        judge(Suite, {**data, "tasks": tasks, "experts": "maybe"}, written)
     text = str(caught.value)
     assert text.startswith("file: unknown key 'defaults.horizn' (did you mean 'horizon'?)")
     assert "; override: 'experts': input should be a valid boolean" in text

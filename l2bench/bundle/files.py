@@ -74,6 +74,16 @@ def write_json(path: Path, data: Mapping[str, Any]) -> None:
     write_atomically(path, (text + "\n").encode())
 
 
+def refuse_pipe(path: Path) -> None:
+    """Refuse to read a pipe, which would be waited for without end.
+
+    Raises:
+        Unsupported: if the path is one.
+    """
+    if path.is_fifo():
+        raise Unsupported(f"{path} is a pipe, expected a file; write it to one first")
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """Read strict JSON with an object at its root.
 
@@ -82,8 +92,7 @@ def read_json(path: Path) -> dict[str, Any]:
             not JSON, a repeated key, NaN or infinity, or nested too deeply.
     """
     try:
-        if path.is_fifo():  # it would be waited for without end
-            raise Unsupported(f"{path} is a pipe, expected a file")
+        refuse_pipe(path)
         text = path.read_text(encoding="utf-8")
         data = json.loads(
             text,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -12,7 +12,7 @@ from l2bench.cast import AgentSpec, Execution
 from l2bench.deviations import differences
 from l2bench.errors import L2benchError, Unsupported, UsageError, choices, nearest
 from l2bench.plugins import Registry
-from l2bench.suite import Place, Suite, judge
+from l2bench.suite import Place, Suite, Written, judge
 
 LARGEST, MOST_ALIASES = 1_000_000, 100
 
@@ -55,7 +55,7 @@ class _Given:
             return f"override {(around or inside)[-1]:.100}"
         return self.file
 
-    def below(self, section: str) -> Callable[[Place], tuple[str, Place]]:
+    def below(self, section: str) -> Written:
         """Return what `judge` needs to know of a section of the file."""
 
         def written(place: Place) -> tuple[str, Place]:
@@ -283,13 +283,13 @@ def _suite(data: dict[str, Any], path: Path, given: _Given) -> tuple[Suite, dict
                 place = "tasks", number, *inside
         return given.holder(place), place
 
-    return judge(Suite, {**data, "tasks": tasks}, path.name, written), beside
+    return judge(Suite, {**data, "tasks": tasks}, written), beside
 
 
 def _beside(found: Mapping[str, Any], given: _Given) -> tuple[AgentSpec, Execution]:
     """Return agent and execution; a suite may leave the agent to whoever runs it."""
-    agent = judge(AgentSpec, found["agent"] or {"name": ""}, "", given.below("agent"))
-    execution = judge(Execution, found["execution"] or {}, "", given.below("execution"))
+    agent = judge(AgentSpec, found["agent"] or {"name": ""}, given.below("agent"))
+    execution = judge(Execution, found["execution"] or {}, given.below("execution"))
     return agent, execution
 
 

@@ -47,13 +47,14 @@ def score(
 ) -> int:
     """Score the bundle at PATH, all bundles in the folder PATH, or another tool's results there."""
     from l2bench.cli import sources
+    from l2bench.interop.kinds import IMPORTED_TO
     from l2bench.scoring import summarise_bundles
 
     if more:
         raise UsageError(
             f"score takes one PATH, found {1 + len(more)}; of several lifetimes give the folder "
             f"with their bundles (other tools' results become bundles with: l2bench import KIND "
-            f"PATH -o FOLDER/NAME.l2b --suite NAME --agent NAME --seed N)"
+            f"PATH -o {IMPORTED_TO})"
         )
     registry, given = Registry(), sources.metric_settings(settings)
     read = sources.opened(registry, path, kind, experts, metrics, about, given)

@@ -23,6 +23,9 @@ from l2bench.plugins import Registry
 from l2bench.scoring import MetricSettings, metric_sets
 from l2bench.suite import Suite, Task, WrittenBlock
 
+#: What follows ``l2bench import KIND PATH -o`` where several sources are to lie together.
+IMPORTED_TO = f"FOLDER/NAME{SUFFIX} --suite NAME --agent NAME --seed N"
+
 
 @dataclass(frozen=True)
 class Importer:
@@ -110,7 +113,7 @@ def sources_there(path: Path) -> str:
     count = "a source" if len(places) == 1 else f"{len(places)} sources"
     return (
         f"{count} of the kind {kind}; make a bundle of each in one folder, and give that folder: "
-        f"{command} FOLDER/NAME{SUFFIX} --suite NAME --agent NAME --seed N"
+        f"{command} {IMPORTED_TO}"
     )
 
 

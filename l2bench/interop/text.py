@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from l2bench.bundle.files import refuse_pipe
 from l2bench.errors import Unsupported, choices
 
 #: What stands for a value that was not measured.
@@ -22,8 +23,7 @@ def read_bytes(path: Path) -> bytes:
         Unsupported: if it cannot be read.
     """
     try:
-        if path.is_fifo():  # it would be waited for without end
-            raise Unsupported(f"{path} is a pipe, expected a file; write it to one first")
+        refuse_pipe(path)
         return path.read_bytes()
     except OSError as error:
         raise Unsupported(f"{path} cannot be read: {error.strerror or error}") from None
